@@ -1,0 +1,61 @@
+"""The task interface: where prompts come from and how an answer is judged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+Split = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One prompt with its answer.
+
+    id: stable name of the problem; the same problem has the same id in every run and on every machine.
+    prompt: what the user asks, before any chat template.
+    answer: the gold answer as text.
+    level: difficulty on the task's own scale, 0 when it has none.
+    metadata: anything else the task wants to keep (family, source row, …).
+    """
+
+    id: str
+    prompt: str
+    answer: str
+    level: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of one response.
+
+    score: the reward, or None when no reward could be computed (None is never 0).
+    correct: whether the answer is right, apart from any shaping; None when unknown.
+    """
+
+    score: float | None
+    correct: bool | None
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A source of problems with a verifier. Train and test never share a problem id."""
+
+    name: str
+
+    def problems(self, split: Split, count: int | None = None, seed: int = 0) -> list[Problem]:
+        """`count` distinct problems of the split in an order fixed by `seed` (None: all a finite source has)."""
+        ...
+
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """Judge one response. Never evaluates text of the response."""
+        ...
+
+
+def in_test_split(problem_id: str, share: float = 0.2) -> bool:
+    """Whether a problem belongs to the test split: decided by a hash of its id, so no seed can move it."""
+    digest = hashlib.sha256(problem_id.encode()).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
