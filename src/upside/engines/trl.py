@@ -1,0 +1,415 @@
+"""TRL engine: a drop-in `GRPOTrainer` whose advantages come from an Upside estimator.
+
+    from upside.engines.trl import AdvantageTrainer
+    trainer = AdvantageTrainer(model=..., reward_funcs=..., args=GRPOConfig(...), train_dataset=...,
+                               estimator="canon:metric=length,mu=0.5 > adora_weight")
+
+Everything that GRPOTrainer can do stays as it is (losses, vLLM, DDP, PEFT, tools): no line of TRL is copied.
+The estimator sees the *global* batch, so a group may straddle ranks. `scale_rewards` and
+`multi_objective_aggregation` of GRPOConfig no longer matter: they shape the advantages this class replaces.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+
+from upside.chain import Advantages, Estimator, estimator as make_estimator
+from upside.engines.buckets import in_buckets
+from upside.engines.reference import Reference
+from upside.rollouts import Rollouts
+
+STATE_FILE = "advantage_estimator.json"
+CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
+
+ResponseFunc = Callable[..., Sequence[Any]]
+
+
+class RewardError(RuntimeError):
+    """A reward function raised: names the function and the step; the original error is its cause."""
+
+
+@dataclass(frozen=True)
+class ScoredRollouts:
+    """What one training batch was made of, in gathered order; built on the main process only.
+
+    prompts, completions: (N) as TRL holds them, text or lists of messages.
+    batch, advantages: what the estimator read and returned.
+    correct: (N) bool, None where unknown; None altogether without a `correctness` function.
+    rewards_per_func: (N, F) before weighting, NaN where a function returned None.
+    """
+
+    prompts: list[Any]
+    completions: list[Any]
+    batch: Rollouts
+    advantages: Advantages
+    correct: list[bool | None] | None
+    rewards_per_func: Tensor
+
+
+def policy_gradient_loss(logps: Tensor, advantages: Tensor, mask: Tensor, tokens: Tensor | float) -> Tensor:
+    """Plain policy gradient of GPG and AAPO: -sum(m * A * log pi) / tokens, no ratio, no clip, no KL. ()
+
+    logps, mask: (B, T). advantages: (B,) or (B, T), constants. tokens: the normaliser, the number of trained tokens.
+    """
+    weight = advantages.detach() if advantages.dim() == 2 else advantages.detach()[:, None]
+    return -(weight * logps * mask).sum() / tokens
+
+
+class AdvantageTrainer(GRPOTrainer):
+    """GRPOTrainer with `estimator=`.
+
+    estimator: a spec string ("canon:metric=length,mu=0.5 > adora_weight") or an estimator object.
+    correctness: a function with the signature of a reward function that returns True, False or None (unknown) per
+        response: the outcome apart from reward shaping. Estimators that read `correct` need it.
+    response_metrics: name -> function of the same signature returning one number per response; CANON can regroup by it.
+    on_rollouts: called on the main process with the ScoredRollouts of every training batch.
+    length_buckets: score the batch in this many length-sorted parts so that short responses do not pay for the
+        padding of long ones (single process and text only; 1 = TRL's own single pass, bit for bit).
+
+    `args.loss_type` takes two more values: "cross_entropy", the token mean of -A log pi over the whole optimiser step,
+    and "cross_entropy_micro", the same per micro-batch and then averaged, as in AAPO's released code. Both need beta 0.
+
+    When the estimator reads `reference_rewards` (AAPO), one response per policy response is sampled from a frozen copy
+    of the initial weights (PEFT: the adapters switched off) with the same sampling parameters and scored by the same
+    reward functions; a data-set column `reference_reward` replaces that.
+    Evaluation batches keep TRL's own advantages: the estimator is not called, so its state cannot move.
+    """
+
+    _tag_names = ["trl", "grpo", "upside"]
+
+    def __init__(
+        self,
+        *args: Any,
+        estimator: str | Estimator,
+        correctness: ResponseFunc | None = None,
+        response_metrics: dict[str, ResponseFunc] | None = None,
+        on_rollouts: Callable[[ScoredRollouts], None] | None = None,
+        length_buckets: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        self.estimator = make_estimator(estimator) if isinstance(estimator, str) else estimator
+        self.correctness = correctness
+        self.response_metrics = dict(response_metrics or {})
+        self.on_rollouts = on_rollouts
+        self.length_buckets = length_buckets
+        self._tap: dict[str, Any] | None = None
+        _check_needs(self.estimator.needs, correctness, self.response_metrics)
+        super().__init__(*args, **kwargs)
+        if self.loss_type in CROSS_ENTROPY_LOSSES and self.beta != 0.0:
+            raise ValueError(f"loss_type {self.loss_type!r} has no KL term; set beta=0 (it is {self.beta})")
+        self.reward_funcs = [
+            self._named(func, name)
+            for func, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
+        ]
+        self._reference: Reference | None = None
+        if "reference_rewards" in self.estimator.needs and not self._has_column("reference_reward"):
+            self._reference = Reference(self)
+
+    # ---- taps on what TRL computes ------------------------------------------------------------------------------
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, ids: Any, *a: Any, **k: Any
+    ) -> Tensor:
+        rewards = super()._calculate_rewards(inputs, prompts, completions, ids, *a, **k)
+        if self._tap is not None and "rewards" not in self._tap:
+            self._tap.update(rewards=rewards, prompts=prompts, completions=completions, ids=ids)
+        return rewards
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple:
+        """TRL's scoring pass; remembers the entropies when it runs on the policy before the update."""
+        wanted = self._tap is not None and model is self.model and "entropy" in self.estimator.needs
+        if wanted:
+            kwargs["compute_entropy"] = True
+        score = functools.partial(super()._get_per_token_logps_and_entropies, model)
+        multimodal = any(
+            v is not None for k, v in kwargs.items() if k not in ("batch_size", "compute_entropy")
+        )
+        if self.length_buckets > 1 and not args and not multimodal and self.accelerator.num_processes == 1:
+            out = in_buckets(score, input_ids, attention_mask, logits_to_keep, self.length_buckets, **kwargs)
+        else:
+            out = score(input_ids, attention_mask, logits_to_keep, *args, **kwargs)
+        if wanted and self._tap is not None:
+            self._tap["entropies"] = out[1]
+        return out
+
+    # ---- the advantages -----------------------------------------------------------------------------------------
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        self._tap = {}
+        try:
+            output = super()._generate_and_score_completions(inputs)
+            if not self.model.training:
+                return output
+            batch, correct = self._rollouts(inputs, output, self._tap)
+            rewards_per_func = self._tap["rewards"]
+        finally:
+            self._tap = None
+        result = self.estimator(batch)
+        self._replace_advantages(output, result, len(inputs))
+        if self.on_rollouts is not None and self.accelerator.is_main_process:
+            n = len(batch)
+            self.on_rollouts(
+                ScoredRollouts(
+                    prompts=list(self._logs["prompt"])[-n:],
+                    completions=list(self._logs["completion"])[-n:],
+                    batch=batch,
+                    advantages=result,
+                    correct=correct,
+                    rewards_per_func=rewards_per_func,
+                )
+            )
+        return output
+
+    def _rollouts(self, inputs: Any, output: dict, tap: dict) -> tuple[Rollouts, list[bool | None] | None]:
+        """The global batch, rows in gathered order (rank 0's rows, rank 1's rows, …)."""
+        gather, needs = self.accelerator.gather, self.estimator.needs
+        rewards = _weighted(tap["rewards"], self.reward_weights)
+        lengths, truncated = self._lengths(output, tap["ids"])
+        valid = ~rewards.isnan()
+        fields: dict[str, Any] = {"lengths": gather(lengths), "truncated": gather(truncated)}
+        correct = self._correct(inputs, tap)
+        if correct is not None:
+            known = ~correct.isnan()
+            if "correct" in needs:
+                valid &= known  # an unknown outcome is no failure: the row leaves the statistics
+            if "correct" in needs or bool(known.all()):
+                fields["correct"] = correct.nan_to_num(0.0) > 0.5
+        if "sampled_entropy" in inputs[0]:  # a sampler of ours has measured it
+            fields["entropy"] = gather(self._column(inputs, "sampled_entropy"))
+        elif "entropy" in needs:
+            fields["entropy"] = gather(self._entropy(output, tap, lengths))
+        if self._reference is not None:
+            fields["reference_rewards"] = _weighted(
+                self._reference.rewards(inputs, output, tap), self.reward_weights
+            )
+        elif "reference_rewards" in needs:
+            fields["reference_rewards"] = gather(self._column(inputs, "reference_reward"))
+        fields["metrics"] = {
+            name: gather(self._called(func, name, inputs, tap))
+            for name, func in self.response_metrics.items()
+        }
+        updates = max(
+            1, self.args.steps_per_generation * self.num_iterations // self.args.gradient_accumulation_steps
+        )
+        batch = Rollouts(
+            rewards=rewards,
+            groups=self._groups(inputs),
+            valid=valid,
+            step=self.state.global_step // updates + 1,
+            total_steps=self.state.max_steps // updates or None,
+            **fields,
+        )
+        outcome = None if correct is None else [None if c != c else c > 0.5 for c in correct.tolist()]
+        return batch, outcome
+
+    def _groups(self, inputs: Any) -> Tensor:
+        """One id per prompt occurrence: TRL repeats a prompt `num_generations` times in gathered order. (N,)"""
+        digests = gather_object([_digest(example["prompt"]) for example in inputs])
+        size = self.num_generations
+        for start in range(0, len(digests), size):
+            if len(set(digests[start : start + size])) != 1:
+                raise RuntimeError(
+                    f"rows {start} to {start + size - 1} of the gathered batch hold different prompts, so rewards and "
+                    "groups are out of step: keep TRL's own sampler and data order"
+                )
+        return torch.arange(len(digests), device=self.accelerator.device) // size
+
+    def _lengths(self, output: dict, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Raw generated tokens and the truncation flag of this rank's rows, before any loss masking. (B,), (B,)"""
+        device = self.accelerator.device
+        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        truncated = torch.tensor([bool(row) and row[-1] not in ends for row in ids], device=device)
+        if "tool_mask" not in output:
+            return torch.tensor([len(row) for row in ids], device=device), truncated
+        if self.mask_truncated_completions:
+            raise ValueError(
+                "mask_truncated_completions hides which tokens of a tool call were generated; switch it off"
+            )
+        return (output["tool_mask"] * output["completion_mask"]).sum(1), truncated
+
+    def _entropy(self, output: dict, tap: dict, lengths: Tensor) -> Tensor:
+        """Mean nats per generated token of the policy before the update, after temperature. (B,)
+
+        Free where TRL scores the batch anyway; otherwise one forward pass without gradient.
+        """
+        mask = output["completion_mask"]
+        entropies = tap.get("entropies")
+        if (
+            self.mask_truncated_completions
+        ):  # TRL blanks these rows, attention included; the estimator wants them whole
+            mask = (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]).to(mask.dtype)
+            entropies = None
+        if entropies is None:
+            known = inspect.signature(super()._get_per_token_logps_and_entropies).parameters
+            extras = {k: v for k, v in output.items() if k in known}
+            with torch.no_grad():
+                _, entropies, _ = self._get_per_token_logps_and_entropies(
+                    self.model,
+                    torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1),
+                    torch.cat([output["prompt_mask"], mask], dim=1),
+                    output["completion_ids"].shape[1],
+                    batch_size=self.args.per_device_train_batch_size,
+                    compute_entropy=True,
+                    **extras,
+                )
+        mask = mask * output.get("tool_mask", 1)
+        return (entropies * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+    def _correct(self, inputs: Any, tap: dict) -> Tensor | None:
+        """1, 0 or NaN (unknown) per row of the global batch. (N,)"""
+        if self.correctness is None:
+            return None
+        return self.accelerator.gather(self._called(self.correctness, "correctness", inputs, tap))
+
+    def _called(self, func: ResponseFunc, name: str, inputs: Any, tap: dict) -> Tensor:
+        """The local values of a function with a reward function's signature; None becomes NaN. (B,)"""
+        columns = {
+            k: [x[k] for x in inputs]
+            for k in inputs[0]
+            if k not in ("prompt", "completion", "completion_ids")
+        }
+        values = self._named(func, name)(
+            prompts=tap["prompts"], completions=tap["completions"], completion_ids=tap["ids"],
+            trainer_state=self.state, **columns,
+        )  # fmt: skip
+        if len(values) != len(inputs):
+            raise ValueError(
+                f"{name} returned {len(values)} values for {len(inputs)} responses; return one each"
+            )
+        numbers = [float("nan") if v is None else float(v) for v in values]
+        return torch.tensor(numbers, device=self.accelerator.device)
+
+    def _replace_advantages(self, output: dict, result: Advantages, local: int) -> None:
+        """Train on, log and report the same numbers."""
+        values = result.values.to(output["advantages"])
+        first = self.accelerator.process_index * local
+        output["advantages"] = values[first : first + local]
+        logged = self._logs["advantages"]
+        for _ in range(min(len(values), len(logged))):
+            logged.pop()
+        logged.extend(values.tolist())
+        for name, value in result.metrics.items():
+            self._metrics["train"][f"advantage/{name}"].append(float(value))
+
+    # ---- the loss of GPG and AAPO -------------------------------------------------------------------------------
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        if self.loss_type not in CROSS_ENTROPY_LOSSES:
+            return super()._compute_loss(model, inputs)
+        known = inspect.signature(super()._get_per_token_logps_and_entropies).parameters
+        logps, entropies, _ = self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
+            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+            inputs["completion_ids"].shape[1],
+            compute_entropy=True,
+            **{k: v for k, v in inputs.items() if k in known},
+        )
+        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+        parts = self.current_gradient_accumulation_steps if model.training else 1
+        if self.loss_type == "cross_entropy":
+            tokens = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
+            if model.training:  # the count spans the generation batch: take one optimiser step's share of it
+                tokens = tokens * parts / self.args.steps_per_generation
+        else:
+            tokens = mask.sum().clamp(min=1.0) * parts
+        totals = self.accelerator.reduce(
+            torch.stack([(entropies * mask).sum(), mask.sum().float()]), reduction="sum"
+        )
+        mode = "train" if model.training else "eval"
+        self._metrics[mode]["entropy"].append((totals[0] / totals[1].clamp(min=1.0)).item())
+        return policy_gradient_loss(logps, inputs["advantages"], mask, tokens)
+
+    # ---- estimator state in checkpoints -------------------------------------------------------------------------
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        if self.args.should_save:
+            folder = (
+                Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            )
+            (folder / STATE_FILE).write_text(json.dumps(self.estimator.state_dict()))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (path := Path(checkpoint) / STATE_FILE).exists():
+            self.estimator.load_state_dict(json.loads(path.read_text()))
+
+    # ---- small helpers ------------------------------------------------------------------------------------------
+
+    def _named(self, func: Any, name: str) -> Any:
+        """The function with its name and the step in the error, should it raise. Reward models pass unchanged."""
+        if isinstance(func, torch.nn.Module):
+            return func
+
+        def failure(error: Exception) -> RewardError:
+            step = self.state.global_step + 1
+            return RewardError(
+                f"reward function {name!r} raised {type(error).__name__} at step {step}: {error}"
+            )
+
+        @functools.wraps(func)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return func(*args, **kwargs)
+            except Exception as error:
+                raise failure(error) from error
+
+        @functools.wraps(func)
+        async def call_async(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await func(*args, **kwargs)
+            except Exception as error:
+                raise failure(error) from error
+
+        return call_async if inspect.iscoroutinefunction(func) else call
+
+    def _has_column(self, name: str) -> bool:
+        return name in (getattr(self.train_dataset, "column_names", None) or [])
+
+    def _column(self, inputs: Any, name: str) -> Tensor:
+        values = [float("nan") if x[name] is None else float(x[name]) for x in inputs]
+        return torch.tensor(values, device=self.accelerator.device)
+
+
+def _weighted(rewards: Tensor, weights: Tensor) -> Tensor:
+    """(N, F) -> (N,): weighted sum of what was returned, NaN where every function returned None."""
+    total = (rewards * weights.to(rewards.device)).nansum(1)
+    return total.masked_fill(rewards.isnan().all(1), torch.nan)
+
+
+def _digest(prompt: Any) -> str:
+    text = json.dumps(prompt, sort_keys=True, default=lambda value: type(value).__name__)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _check_needs(needs: frozenset[str], correctness: object, metrics: dict[str, Any]) -> None:
+    supplied = {"lengths", "entropy", "truncated", "valid", "reference_rewards", "total_steps", *metrics}
+    if correctness is not None:
+        supplied.add("correct")
+    if missing := sorted(set(needs) - supplied):
+        how = "correctness=" if missing == ["correct"] else f"response_metrics={{{missing[0]!r}: ...}}"
+        raise ValueError(
+            f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass {how}"
+        )
