@@ -1,0 +1,188 @@
+"""Finding and comparing final answers as text: bounded string code, nothing is ever evaluated.
+
+Where the final answer of a response is, first rule that applies:
+  1. the content of the last closed `\\boxed{...}` (balanced braces, nested boxes unwrapped), or of the last
+     `<answer>...</answer>`: whichever stands later;
+  2. the rest of the line after the last `####` (GSM8K's mark);
+  3. the last line that is not empty; against a number as gold, also the last number of the text.
+If the response holds `</think>`, only what follows the last one counts.
+
+Two answers are the same when their normal forms are equal text, or when both read as a plain number
+(integer, decimal, fraction, scientific notation of modest size) of exactly equal value. Anything else
+(surds, intervals, units) needs a mathematical checker.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import deque
+from fractions import Fraction
+
+MAX_ANSWER = 2_000  # characters; a longer "answer" is compared as plain text only
+MAX_DIGITS = 400  # digits of a number that is compared by value
+MAX_EXPONENT = 400  # of scientific notation; 1e999999999 stays text
+
+_BRACES = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_NUMBER_IN_TEXT = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:/\d+)?|[-+]?\.\d+", re.ASCII)
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+_DECIMAL = re.compile(r"([-+]?)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d{1,4}))?", re.ASCII)
+_FRAC = re.compile(r"([-+]?)\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
+_WRAPPERS = (("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
+_SPELLINGS = re.compile(r"\\(?:[!,;$%]|left(?![a-z])|right(?![a-z]))")
+_FRAC_NAMES = re.compile(r"\\[dt]frac")
+_COMMANDS = re.compile(r"\\(?:text|mathrm|mathbf|textbf|boxed|fbox)\s*\{(.*)\}", re.DOTALL)
+
+
+def final_answer(response: str) -> str | None:
+    """The final answer of a response by rules 1 to 3 (last line), or None when there is no text at all."""
+    region = answer_region(response)
+    marked = marked_answer(region)
+    if marked is not None:
+        return marked
+    lines = region.strip().splitlines()
+    return lines[-1].strip() if lines else None
+
+
+def answer_region(response: str) -> str:
+    """The part in which an answer counts: what follows the last `</think>`, else everything."""
+    return response.rpartition("</think>")[2]
+
+
+def marked_answer(text: str) -> str | None:
+    """The explicitly marked answer (rules 1 and 2), or None."""
+    spans = [span for span in (_last_box(text), _last_tag(text)) if span]
+    if spans:
+        start, end = max(spans)
+        return text[start:end].strip()
+    mark = text.rfind("####")
+    if mark < 0:
+        return None
+    rest = text[mark + 4 :].strip().splitlines()
+    return rest[0].strip() if rest else ""
+
+
+def _last_box(text: str) -> tuple[int, int] | None:
+    """Span of the content of the box that closes last. One pass, linear in the text."""
+    stack: list[int | None] = []
+    last = None
+    for match in _BRACES.finditer(text):
+        token = match.group()
+        if token == "}":
+            opened = stack.pop() if stack else None
+            if opened is not None:
+                last = (opened, match.start())
+        elif token == "{":
+            stack.append(None)
+        elif token[-1] == "{" and len(token) > 2:
+            stack.append(match.end())
+    return last
+
+
+def _last_tag(text: str) -> tuple[int, int] | None:
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, end) if end >= 0 else -1
+    return (start + len("<answer>"), end) if start >= 0 else None
+
+
+def same_answer(answer: str, gold: str) -> bool:
+    """Whether two final answers are equal in normal form or as exact numbers. An empty answer equals none."""
+    key = canonical(answer)
+    return bool(key) and key == canonical(gold)
+
+
+def canonical(answer: str) -> str:
+    """One text for all spellings of the same answer: the exact value of a number, else the normal form. An
+    answer longer than MAX_ANSWER characters is only stripped."""
+    if len(answer) > MAX_ANSWER:
+        return answer.strip()
+    text = normalise(answer)
+    number = to_number(text)
+    return text if number is None else str(number)
+
+
+def is_right(response: str, gold: str) -> bool:
+    """Whether the response's final answer (rules 1 to 3) is the same as `gold`."""
+    region = answer_region(response)
+    marked = marked_answer(region)
+    if marked is not None:
+        return same_answer(marked, gold)
+    lines = region.strip().splitlines()
+    if not lines:
+        return False
+    if same_answer(lines[-1], gold):
+        return True
+    if to_number(normalise(gold)) is None:
+        return False
+    number = _last_number(region)
+    return number is not None and same_answer(number, gold)
+
+
+def _last_number(text: str) -> str | None:
+    last = deque(_NUMBER_IN_TEXT.finditer(text), maxlen=1)
+    return last[0].group().rstrip(",") if last else None
+
+
+def normalise(answer: str) -> str:
+    """Normal form of a short answer: NFKC, no outer math or text markup, spaces, outer `$` and `%`, final
+    dot; case folded."""
+    text = unicodedata.normalize("NFKC", answer[:MAX_ANSWER]).replace("−", "-").strip()
+    for _ in range(8):  # nested wrappers; each round strips one layer
+        text = text.removesuffix(".").strip()
+        unwrapped = _unwrap(text)
+        if unwrapped == text:
+            break
+        text = unwrapped
+    text = _SPELLINGS.sub("", text.replace("{,}", ",")).strip("$%")
+    return _FRAC_NAMES.sub(r"\\frac", re.sub(r"\s+", "", text)).casefold()
+
+
+def _unwrap(text: str) -> str:
+    for opening, closing in _WRAPPERS:
+        if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):
+            return text[len(opening) : -len(closing)].strip()
+    match = _COMMANDS.fullmatch(text)
+    return match.group(1).strip() if match and _balanced(match.group(1)) else text
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for char in text:
+        depth += (char == "{") - (char == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def to_number(text: str) -> Fraction | None:
+    """Exact value of a plain number (`-1,234.50`, `3/4`, `\\frac{3}{4}`, `2e-3`), or None for all else."""
+    text = text.strip()
+    match = _FRAC.fullmatch(text)
+    if match:
+        top, bottom = _decimal(match.group(2)), _decimal(match.group(3))
+        value = _divide(top, bottom)
+        return -value if value is not None and match.group(1) == "-" else value
+    top_text, slash, bottom_text = text.partition("/")
+    if slash:
+        return _divide(_decimal(top_text), _decimal(bottom_text))
+    return _decimal(text)
+
+
+def _divide(top: Fraction | None, bottom: Fraction | None) -> Fraction | None:
+    return top / bottom if top is not None and bottom else None
+
+
+def _decimal(text: str) -> Fraction | None:
+    text = text.strip()
+    if _THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    match = _DECIMAL.fullmatch(text)
+    if match is None or len(text) > MAX_DIGITS:
+        return None
+    sign, whole, part, exponent = match.groups()
+    digits = (whole or "") + (part or "")
+    power = int(exponent or 0)
+    if not digits or abs(power) > MAX_EXPONENT:
+        return None
+    value = Fraction(int(digits)) * Fraction(10) ** (power - len(part or ""))
+    return -value if sign == "-" else value
