@@ -1,0 +1,103 @@
+"""Scales: divide advantages by a standard deviation, of the group's rewards or of the whole batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from upside.registry import register_stage
+from upside.rollouts import Rollouts
+
+
+@register_stage(
+    "group_std",
+    kind="scale",
+    formula="A_i / (std_G(r) + eps)",
+    source="GRPO, DeepSeekMath (arXiv 2402.03300)",
+)
+@dataclass(frozen=True)
+class GroupStd:
+    """Divide by the standard deviation of the group's rewards.
+
+    eps: added to the std. 1e-4 in TRL and AAPO, 1e-6 in verl and ADORA's LLM code, 1e-9 in OpenRLHF.
+    ddof: 1 the unbiased std (every released code), 0 the population std.
+    A group of equal rewards, or of one response, has no spread: its advantages stay as they are (0 from a group
+    baseline), instead of being divided by eps.
+    """
+
+    eps: float = 1e-4
+    ddof: int = 1
+
+    def __post_init__(self) -> None:
+        if self.eps < 0:
+            raise ValueError(f"group_std: eps={self.eps} must not be negative")
+        if self.ddof not in (0, 1):
+            raise ValueError(f"group_std: ddof={self.ddof} must be 0 (population std) or 1 (unbiased std)")
+
+    def __call__(self, rollouts: Rollouts, advantages: Tensor) -> Tensor:
+        groups = rollouts.grouping
+        std = groups.std(rollouts.scores, self.ddof)  # (K,)
+        std = torch.where(groups.constant(rollouts.scores), 1.0, std + self.eps)
+        return advantages / groups.spread(std)
+
+
+@register_stage(
+    "batch_std",
+    kind="scale",
+    formula="A_i / (std_batch(r) + eps)",
+    source="Lite PPO, Liu et al. 2025 (arXiv 2508.08221); TRL scale_rewards='batch'",
+)
+def batch_std(rollouts: Rollouts, advantages: Tensor, *, eps: float = 1e-4) -> Tensor:
+    """Divide by the unbiased standard deviation of all rewards of the batch, so that easy prompts are not inflated."""
+    known = rollouts.scores[rollouts.valid]
+    if known.numel() < 2 or bool(known.max() == known.min()):
+        return advantages
+    return advantages / (known.std() + eps)
+
+
+@register_stage(
+    "whiten",
+    kind="scale",
+    formula="(A_i - mean_batch(A)) / sqrt(var_batch(A) + eps)",
+    source="REINFORCE++, Hu et al. 2025 (arXiv 2501.03262)",
+    zero_on_constant=False,
+)
+@dataclass(frozen=True)
+class Whiten:
+    """Shift and scale the batch's advantages to mean 0 and variance 1.
+
+    level: "sequence" counts each response once; "token" counts it once per generated token, so that long
+    answers dominate mean and variance (what verl does). eps: inside the root. Variance is unbiased.
+    """
+
+    level: Literal["sequence", "token"] = "sequence"
+    eps: float = 1e-8
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"lengths"} if self.level == "token" else ())
+
+    def __call__(self, rollouts: Rollouts, advantages: Tensor) -> Tensor:
+        count = rollouts.valid.double() if self.level == "sequence" else rollouts.lengths * rollouts.valid  # (N,)
+        known = advantages[count > 0]
+        if known.numel() == 0 or bool(known.max() == known.min()):
+            return torch.zeros_like(advantages)
+        total = count.sum()
+        centered = advantages - (advantages * count).sum() / total
+        variance = (centered**2 * count).sum() / (total - 1).clamp(min=1)
+        return torch.where(count > 0, centered * torch.rsqrt(variance + self.eps), 0.0)
+
+
+@register_stage(
+    "mask_truncated",
+    kind="weight",
+    formula="A_i * [response i ended by itself]",
+    source="DAPO overlong filtering, Yu et al. 2025 (arXiv 2503.14476)",
+    needs=("truncated",),
+)
+def mask_truncated(rollouts: Rollouts, advantages: Tensor) -> Tensor:
+    """Responses that hit the token limit train nothing; their rewards stay in the group's statistics."""
+    return torch.where(rollouts.truncated, 0.0, advantages)

@@ -1,0 +1,259 @@
+"""Names for stages and presets: registration, look-up, options and spec strings.
+
+A *stage* is one link of the chain: a function `(rollouts, advantages, *, option=...) -> advantages`, or a frozen
+dataclass whose fields are its options and whose `__call__(rollouts, advantages)` does the work.
+A *preset* is a named chain: a function of options that returns its stages in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar
+
+Kind = Literal["baseline", "scale", "augment", "weight"]
+KINDS: tuple[Kind, ...] = ("baseline", "scale", "augment", "weight")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class StageInfo:
+    """What the registry knows about a stage.
+
+    needs: optional Rollouts fields it cannot work without (a stage whose options decide has its own `needs`).
+    group_relative: its values only compare responses within a group, so a batch of singletons is a mistake.
+    zero_on_constant: it gives exactly 0 to a group of equal rewards (and keeps a 0 that it is handed).
+    """
+
+    name: str
+    build: Callable[..., Any]
+    kind: Kind
+    formula: str = ""
+    source: str = ""
+    needs: frozenset[str] = frozenset()
+    group_relative: bool = False
+    zero_on_constant: bool = True
+
+    @property
+    def options_of(self) -> Callable[..., Any]:
+        return self.build
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named chain with the formula and the source it comes from. options_of: whose signature its options have."""
+
+    name: str
+    build: Callable[..., tuple[Any, ...]]
+    formula: str
+    source: str
+    options_of: Callable[..., Any]
+
+
+STAGES: dict[str, StageInfo] = {}
+PRESETS: dict[str, Preset] = {}
+
+
+def register_stage(
+    name: str,
+    *,
+    kind: Kind = "augment",
+    formula: str = "",
+    source: str = "",
+    needs: Iterable[str] = (),
+    group_relative: bool | None = None,
+    zero_on_constant: bool | None = None,
+) -> Callable[[F], F]:
+    """Decorator that names a stage. Options are its keyword-only parameters, or the fields of a dataclass.
+
+    kind: "baseline" (rewards -> advantages, stands first and once), "scale", "augment" (adds) or "weight".
+    needs: optional Rollouts fields it reads, by name. zero_on_constant: see StageInfo (default: all but "augment").
+    Raises ValueError when another stage or preset has the name.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"stage {name!r}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+
+    def decorate(build: F) -> F:
+        _claim(name, build)
+        relative = kind == "baseline" if group_relative is None else group_relative
+        zero = kind != "augment" if zero_on_constant is None else zero_on_constant
+        STAGES[name] = StageInfo(name, build, kind, formula, source, frozenset(needs), relative, zero)
+        return build
+
+    return decorate
+
+
+def register_preset(name: str, *, formula: str, source: str) -> Callable[[F], F]:
+    """Decorator that names a chain: a function of keyword options returning its stages in order."""
+
+    def decorate(build: F) -> F:
+        _claim(name, build)
+        PRESETS[name] = Preset(name, build, formula, source, build)
+        return build
+
+    return decorate
+
+
+def _claim(name: str, build: Callable[..., Any]) -> None:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ValueError(f"{name!r} is no name for a stage or preset; use letters, digits and underscores")
+    other = STAGES.get(name) or PRESETS.get(name)
+    if other is not None and (other.build.__module__, other.build.__qualname__) != (
+        build.__module__,
+        build.__qualname__,
+    ):
+        raise ValueError(f"{name!r} is already registered by {other.build.__module__}; choose another name")
+
+
+def options(build: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a stage or preset: name -> default."""
+    if dataclasses.is_dataclass(build):
+        return {f.name: f.default for f in dataclasses.fields(build) if f.init}
+    parameters = inspect.signature(build).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+@cache
+def load_plugins() -> None:
+    """Import every module named in the entry-point group `upside.stages`, so that it can register its stages."""
+    for plugin in entry_points(group="upside.stages"):
+        plugin.load()
+
+
+def look_up(name: str) -> StageInfo | Preset:
+    """The preset or stage of that name; ValueError with the nearest names otherwise."""
+    load_plugins()
+    found = PRESETS.get(name) or STAGES.get(name)
+    if found is None:
+        raise ValueError(f"unknown estimator or stage {name!r}.{nearest(name, [*PRESETS, *STAGES])}")
+    return found
+
+
+def check_values(owner: str, build: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """ValueError for an option that `build` does not have, or a value that its annotation does not admit."""
+    check_options(owner, given, options(build))
+    hints = typing.get_type_hints(build)
+    for name, value in given.items():
+        if name in hints and not _admits(hints[name], value):
+            raise ValueError(f"{owner}: option {name}={value!r} must be {_describe(hints[name])}")
+
+
+def _admits(hint: Any, value: Any) -> bool:
+    """Whether a value fits an annotation made of numbers, strings, literals and unions (others: the stage decides)."""
+    origin, choices = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_admits(choice, value) for choice in choices)
+    if origin is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in choices)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def _describe(hint: Any) -> str:
+    choices = typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(_describe(choice) for choice in choices)
+    if choices:
+        return "one of " + ", ".join(map(repr, choices))
+    names = {float: "a finite number", int: "a whole number", bool: "true or false", str: "a name", type(None): "none"}
+    return names.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for option in given:
+        if option not in known:
+            listed = f" It takes: {', '.join(known)}." if known else " It takes no options."
+            raise ValueError(f"{owner} has no option {option!r}.{nearest(option, known, otherwise='')}{listed}")
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """' Did you mean …?' for the closest known names, else a list of all."""
+    known = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return f" Did you mean {' or '.join(repr(c) for c in close)}?"
+    return f" Known: {', '.join(sorted(known))}." if otherwise is None else otherwise
+
+
+# ---- spec strings: "canon:metric=entropy,mu=0.5 > adora_weight:mode=attenuate" ------------------------------
+
+
+def parse_chain(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """A spec string as a list of (name, options)."""
+    parts = [part.strip() for part in text.split(">")]
+    if not all(parts):
+        raise ValueError(f"estimator {text!r}: an empty link; write name:option=value,… > name:…")
+    return [parse_call(part, opening=":", closing="") for part in parts]
+
+
+def parse_call(text: str, opening: str = "(", closing: str = ")") -> tuple[str, dict[str, Any]]:
+    """'name:a=1,b=x' (or 'name(a=1,b=x)') as ('name', {'a': 1, 'b': 'x'})."""
+    name, found, rest = text.strip().partition(opening)
+    name = name.strip()
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or (found and closing and not rest.endswith(closing)):
+        raise ValueError(f"cannot read {text!r}; write name{opening}option=value,option=value{closing}")
+    rest = rest[: len(rest) - len(closing)] if found and closing else rest
+    options: dict[str, Any] = {}
+    for item in split_outside_parentheses(rest):
+        key, equals, value = item.partition("=")
+        key = key.strip()
+        if not equals or not key or not value.strip():
+            raise ValueError(f"cannot read option {item.strip()!r} of {text!r}; write option=value")
+        if key in options:
+            raise ValueError(f"option {key!r} stands twice in {text!r}")
+        options[key] = parse_value(value.strip())
+    if found and not options and not closing:
+        raise ValueError(
+            f"cannot read {text!r}: no option after {opening!r}; write name:option=value or the name alone"
+        )
+    return name, options
+
+
+def split_outside_parentheses(text: str) -> list[str]:
+    """Split at commas that stand in no parentheses."""
+    if not text.strip():
+        return []
+    return re.split(r",(?![^()]*\))", text)
+
+
+def parse_value(text: str) -> Any:
+    literals = {"none": None, "null": None, "true": True, "false": False}
+    if text.lower() in literals:
+        return literals[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def format_call(name: str, options: Mapping[str, Any], opening: str = ":", closing: str = "") -> str:
+    """The inverse of parse_call."""
+    if not options:
+        return name
+    return name + opening + ",".join(f"{k}={format_value(k, v)}" for k, v in options.items()) + closing
+
+
+def format_value(option: str, value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"option {option}={value} is not a finite number")
+    text = str(value)
+    if isinstance(value, str) and (parse_value(text) != text or (re.search(r"[>,=:\s]", text) and "(" not in text)):
+        raise ValueError(f"option {option}={text!r} cannot stand in a spec string; use letters, digits and underscores")
+    return text
