@@ -113,7 +113,7 @@ class CosineFirstInter(Cosine):
 
 @dataclass(frozen=True)
 class CosineFirstIntra(Cosine):
-    """Cosin-First-Intra-Later-Inter: mu = 1 - f(k; 0.6 -> 0.0). Constants from the released code (`_cosine_restart`)."""
+    """Cosin-First-Intra-Later-Inter: mu = 1 - f(k; 0.6 -> 0.0). Constants as released (`_cosine_restart`)."""
 
     name = "cosine_first_intra"
     high: float = 0.6

@@ -36,7 +36,7 @@ RELEASED = {
 @register_stage(
     "adora_weight",
     kind="weight",
-    formula="w_s A_i;  w_s = weight_tas if the prompt is advantageous (longest success > mean failure, …) else weight_tds",
+    formula="w_s A_i;  w_s = weight_tas for an advantageous prompt (longest success > mean failure) else weight_tds",
     source="ADORA equations 4-6 (arXiv 2602.10019)",
 )
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ FIELDS = {"length": "lengths", "entropy": "entropy"}
 @register_stage(
     "canon",
     kind="baseline",
-    formula="mu (r_i - mean of the other half) + (1 - mu) (r_i - mean of its own half); alpha weighs one half's rewards",
+    formula="A_i = mu (r_i - mean of the other half) + (1 - mu) (r_i - mean of its own half)",
     source="CANON equations 3-5 and 9 (arXiv 2509.23962)",
 )
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Canon:
 
 
 def _tie_blocks(group: Tensor, metric: Tensor, valid: Tensor, order: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
-    """First rank and width of each row's block of equal metric; the first three arguments in sorted order. (N,), (N,)"""
+    """First rank and width of each row's block of equal metric; first three arguments in sorted order. (N,), (N,)"""
     new = torch.ones_like(valid)
     new[1:] = (group[1:] != group[:-1]) | (metric[1:] != metric[:-1]) | (valid[1:] != valid[:-1])
     block = new.cumsum(0) - 1  # (N,) in sorted order
