@@ -1,0 +1,159 @@
+"""What happens beside the optimisation: metrics and rollouts to disk, the console, stopping on a signal."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+import upside
+from upside.engines.trl import ScoredRollouts
+from upside.training.console import Console
+from upside.training.folder import RunFolder
+
+TRAINER_METRICS = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "lr",
+    "kl": "kl",
+    "clip_ratio/region_mean": "clip_share",
+}
+
+
+class Recorder(TrainerCallback):
+    """Writes one line of metrics.jsonl and one Parquet file per step, and shows the step on the console.
+
+    A step is one batch of responses, which may take several optimiser steps (`updates`): their losses are averaged.
+    """
+
+    def __init__(self, folder: RunFolder, console: Console, estimator: upside.Estimator, updates: int) -> None:
+        self.folder, self.console, self.estimator, self.updates = folder, console, estimator, updates
+        self.phases: dict[str, float] = {}  # seconds of the step's phases, filled by whoever measures them
+        self._rollouts: ScoredRollouts | None = None
+        self._logs: list[dict[str, float]] = []
+        self._started = time.perf_counter()
+
+    def keep(self, rollouts: ScoredRollouts) -> None:
+        """`on_rollouts` of the trainer."""
+        self._rollouts = rollouts
+
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        self._started = time.perf_counter()
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return
+        self._logs.append(logs)
+        if len(self._logs) < self.updates or self._rollouts is None:
+            return
+        now = time.perf_counter()
+        row = self._row(self._rollouts, now - self._started)
+        self.folder.write_rollouts(row["step"], self._columns(self._rollouts))
+        self.folder.log(row)
+        self.console.step(row)
+        self._started, self._rollouts, self._logs = now, None, []
+        self.phases.clear()
+
+    def _row(self, rollouts: ScoredRollouts, seconds: float) -> dict[str, Any]:
+        batch, metrics = rollouts.batch, rollouts.advantages.metrics
+        rewards = batch.rewards[batch.valid]
+        correct = [c for c in rollouts.correct or [] if c is not None]
+        logged = {key: [log[key] for log in self._logs if log.get(key) is not None] for key in self._logs[-1]}
+        mean = {key: sum(values) / len(values) for key, values in logged.items() if values}
+        entropy = mean.get("entropy")
+        if batch.entropy is not None:  # per token, as the trainer's
+            entropy = float((batch.entropy * batch.lengths).sum() / batch.lengths.sum().clamp(min=1))
+        row = {
+            "step": batch.step,
+            "reward": float(rewards.mean()) if len(rewards) else None,
+            "reward_std": float(rewards.std()) if len(rewards) > 1 else 0.0,
+            "accuracy": sum(correct) / len(correct) if correct else None,
+            "length": float(batch.lengths.mean()),
+            "truncated_share": float(batch.truncated.double().mean()),
+            "entropy": entropy,
+        }
+        row |= {name: mean[key] for key, name in TRAINER_METRICS.items() if key in mean}
+        if batch.reference_rewards is not None:
+            row["reference_reward"] = float(batch.reference_rewards.nanmean())
+        row |= {key: value for key, value in mean.items() if key.startswith("reward_part/")}
+        row |= {"zero_advantage_share": metrics["zero_advantage_share"], **metrics}
+        row["seconds"] = seconds
+        row |= {f"seconds_{name}": value for name, value in self.phases.items()}
+        return row
+
+    def _columns(self, rollouts: ScoredRollouts) -> dict[str, list[Any]]:
+        batch = rollouts.batch
+        rows = upside.explain(self.estimator, replace(batch, training=False))
+        columns = {name: [row[name] for row in rows] for name in rows[0] if name != "row"}
+        n = len(batch)
+        facts: dict[str, list[Any]] = {
+            "step": [batch.step] * n,
+            "prompt": [_text(p) for p in rollouts.prompts],
+            "response": [_text(c) for c in rollouts.completions],
+            "correct": rollouts.correct or [None] * n,
+            "entropy": [None] * n,
+            "reference_reward": [None] * n,
+        }
+        if rollouts.correct is not None:
+            columns["correct"] = rollouts.correct
+        return {**facts, **columns, "advantage": rollouts.advantages.values.tolist()}
+
+
+def _text(value: Any) -> str:
+    """Plain text of a prompt or completion: a string, or the contents of a list of messages."""
+    return value if isinstance(value, str) else "\n".join(str(message["content"]) for message in value)
+
+
+class Periodic(TrainerCallback):
+    """Calls `action(step)` after every `every`-th step of `updates` optimiser steps."""
+
+    def __init__(self, every: int, updates: int, action: Callable[[int], None]) -> None:
+        self.every, self.updates, self.action = every, updates, action
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        step, rest = divmod(state.global_step, self.updates)
+        if rest == 0 and step % self.every == 0 and state.global_step < state.max_steps:
+            self.action(step)
+
+
+class StopOnSignal(TrainerCallback):
+    """SIGINT (Ctrl-C) or SIGTERM: finish the step, save a checkpoint, stop. A second Ctrl-C stops at once.
+
+    Use as a context manager around the training; `stopped` names the signal afterwards.
+    """
+
+    def __init__(self, updates: int, tell: Callable[[str], None]) -> None:
+        self.updates, self.tell = updates, tell
+        self.stopped: str | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopOnSignal:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.stopped is not None:
+            raise KeyboardInterrupt
+        self.stopped = signal.Signals(number).name
+        self.tell(f"{self.stopped}: finishing this step, then saving a checkpoint (again to stop at once)")
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if self.stopped is not None and state.global_step % self.updates == 0:
+            control.should_save = True
+            control.should_training_stop = True

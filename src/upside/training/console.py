@@ -1,0 +1,91 @@
+"""What a run shows: a live progress bar on a terminal, plain lines elsewhere, and the table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console as RichConsole
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+LIVE = (
+    ("reward", "reward", ".3f"),
+    ("accuracy", "accuracy", ".1%"),
+    ("length", "length", ".1f"),
+    ("entropy", "entropy", ".3f"),
+    ("zero_advantage_share", "zero-adv", ".0%"),
+)
+
+
+class Console:
+    """Progress and results of a run. quiet: show nothing (the other processes of a distributed run)."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.out = RichConsole(quiet=quiet, highlight=False, soft_wrap=True)
+        self._progress: Progress | None = None
+        self._task: Any = None
+        self._total, self._every = 0, 1
+
+    def note(self, text: str) -> None:
+        """One plain line."""
+        self.out.print(Text(text))
+
+    def start(self, total: int, done: int = 0) -> None:
+        """Begin the steps; `done` of `total` are already behind."""
+        self._total, self._every = total, max(1, total // 20)
+        if not self.out.is_terminal:
+            return
+        self._progress = Progress(
+            MofNCompleteColumn(), BarColumn(bar_width=20), TimeRemainingColumn(compact=True),
+            TextColumn("{task.description}", markup=False), console=self.out,
+        )  # fmt: skip
+        self._task = self._progress.add_task("", total=total, completed=done)
+        self._progress.start()
+
+    def step(self, row: dict[str, Any]) -> None:
+        """Show a finished step."""
+        values = "  ".join(f"{label} {row[key]:{form}}" for key, label, form in LIVE if row.get(key) is not None)
+        if self._progress is not None:
+            self._progress.update(self._task, completed=row["step"], description=values)
+        elif row["step"] % self._every == 0 or row["step"] in (1, self._total):
+            self.note(f"step {row['step']}/{self._total}  {values}  {row['seconds']:.1f} s")
+
+    def stop(self) -> None:
+        """End the progress bar."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def results(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """The before/after table; each is a mapping of mode ("greedy", "sampled") to accuracy, low, high, n, length."""
+        table = Table(title="Held-out problems", title_justify="left")
+        for column in ("decoding", "accuracy before", "accuracy after", "length before", "length after", "problems"):
+            table.add_column(column, justify="left" if column == "decoding" else "right")
+        for mode in after:
+            cells = [_interval(part[mode]) for part in (before, after) if mode in part]
+            lengths = [f"{part[mode]['length']:.1f}" for part in (before, after) if mode in part]
+            if len(cells) == 2:
+                table.add_row(mode, *cells, *lengths, str(after[mode]["n"]))
+        self.out.print(table)
+
+    def samples(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Responses side by side: (prompt, before, after). The text of a model is shown as it is, never as markup."""
+        for prompt, before, after in rows:
+            text = Text.assemble(
+                (f"{printable(prompt)}\n", "bold"), ("before  ", "dim"), f"{printable(before)}\n",
+                ("after   ", "dim"), printable(after),
+            )  # fmt: skip
+            self.out.print(Panel(text, expand=False))
+
+
+def printable(text: str, limit: int = 500) -> str:
+    """Text without control characters (a response may hold terminal escapes), cut at `limit` characters."""
+    cut = text if len(text) <= limit else text[:limit] + " …"
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in cut)
+
+
+def _interval(result: dict[str, Any]) -> str:
+    return f"{result['accuracy']:.1%} [{result['low']:.1%}, {result['high']:.1%}]"

@@ -1,0 +1,157 @@
+"""The run folder: everything a run leaves behind, in files other tools can read.
+
+| file | what |
+|---|---|
+| recipe.yaml | the resolved recipe |
+| versions.json | package versions and the machine |
+| metrics.jsonl | one JSON object a step |
+| rollouts/step-00001.parquet | one row a response: prompt, response, reward, every stage's value, … |
+| checkpoints/ | what `resume=true` continues from |
+| model/ | the trained model and its tokenizer |
+| curves.png | accuracy, reward, length, entropy, zero-advantage share |
+| summary.json | held-out accuracy before and after, seconds of each phase |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from upside.training.recipe import Recipe, load, to_yaml
+
+# what may differ between a run and its continuation
+FREE_ON_RESUME = {
+    "steps", "eval", "save_every", "keep_checkpoints", "output", "resume", "report_to", "threads", "name",
+}  # fmt: skip
+PACKAGES = ("upside", "torch", "trl", "transformers", "accelerate", "datasets", "tokenizers", "omegaconf")
+
+
+class RunFolderError(ValueError):
+    """The output folder cannot be used as it is; the message says what to do."""
+
+
+class RunFolder:
+    """Paths and files of one run. Use `open_for` to make or reopen one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe_file = path / "recipe.yaml"
+        self.metrics_file = path / "metrics.jsonl"
+        self.summary_file = path / "summary.json"
+        self.rollouts = path / "rollouts"
+        self.checkpoints = path / "checkpoints"
+        self.model = path / "model"
+        self.curves = path / "curves.png"
+
+    @classmethod
+    def open_for(cls, recipe: Recipe) -> RunFolder:
+        """A new folder for the recipe, or with `resume` the one that holds the earlier part of the same run.
+
+        Raises RunFolderError when the folder holds a run and `resume` is off, when it holds something else, or when
+        the recipe of the earlier part differs in more than the length of the run and what is reported.
+        """
+        folder = cls(recipe.folder)
+        if folder.recipe_file.is_file():
+            if not recipe.resume:
+                raise RunFolderError(
+                    f"output: {folder.path} already holds a run; add resume=true to continue it, or give another "
+                    f"output=FOLDER"
+                )
+            folder._check_same(recipe)
+        elif folder.path.exists() and any(folder.path.iterdir()):
+            raise RunFolderError(f"output: {folder.path} is not empty and holds no run; give another output=FOLDER")
+        elif recipe.resume:
+            raise RunFolderError(f"output: {folder.path} holds no run to resume; leave out resume=true to start one")
+        folder.rollouts.mkdir(parents=True, exist_ok=True)
+        folder.checkpoints.mkdir(exist_ok=True)
+        folder.recipe_file.write_text(to_yaml(dataclasses.replace(recipe, output=str(recipe.folder), resume=False)))
+        (folder.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
+        return folder
+
+    def _check_same(self, recipe: Recipe) -> None:
+        old, new = load(self.recipe_file), recipe
+        names = [f.name for f in dataclasses.fields(Recipe) if f.name not in FREE_ON_RESUME]
+        changed = [name for name in names if getattr(old, name) != getattr(new, name)]
+        if changed:
+            first, more = changed[0], f" (also: {', '.join(changed[1:])})" if changed[1:] else ""
+            raise RunFolderError(
+                f"resume: {self.path} was run with {first}={getattr(old, first)!r}, now it is "
+                f"{getattr(new, first)!r}{more}; "
+                f"continue with `{resume_command(self)}` or give another output=FOLDER"
+            )
+
+    def last_checkpoint(self) -> Path | None:
+        """The newest complete checkpoint, None when there is none."""
+        found = [
+            (int(path.name.rpartition("-")[2]), path)
+            for path in self.checkpoints.glob("checkpoint-*")
+            if (path / "trainer_state.json").is_file()
+        ]
+        return max(found)[1] if found else None
+
+    def forget_after(self, step: int) -> None:
+        """Drop what was logged after a step: the run goes on from there and logs it again."""
+        kept = [line for line in self._metric_lines() if json.loads(line)["step"] <= step]
+        self.metrics_file.write_text("".join(kept))
+        for path in self.rollouts.glob("step-*.parquet"):
+            if int(path.stem.rpartition("-")[2]) > step:
+                path.unlink()
+
+    def _metric_lines(self) -> list[str]:
+        if not self.metrics_file.exists():
+            return []
+        return [line for line in self.metrics_file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The logged steps in order."""
+        return [json.loads(line) for line in self._metric_lines()]
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Append one step to metrics.jsonl; NaN and infinity become null, which JSON has no number for."""
+        clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        with self.metrics_file.open("a") as file:
+            file.write(json.dumps(clean) + "\n")
+
+    def write_rollouts(self, step: int, columns: dict[str, list[Any]]) -> None:
+        """One Parquet file per step, one row per response."""
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table(columns), self.rollouts / f"step-{step:05d}.parquet")
+
+    def summary(self) -> dict[str, Any]:
+        """What is known of the run so far; {} before anything is."""
+        return json.loads(self.summary_file.read_text()) if self.summary_file.exists() else {}
+
+    def update_summary(self, **facts: Any) -> dict[str, Any]:
+        """Merge facts into summary.json and return the whole."""
+        whole = {**self.summary(), **facts}
+        partial = self.summary_file.with_suffix(".tmp")
+        partial.write_text(json.dumps(whole, indent=2) + "\n")
+        partial.replace(self.summary_file)
+        return whole
+
+
+def resume_command(folder: RunFolder) -> str:
+    """The command that continues the run, to be typed as it is."""
+    return f"upside train {folder.recipe_file} resume=true"
+
+
+def versions() -> dict[str, Any]:
+    """Versions of what a run depends on, and the machine it ran on."""
+    import torch
+
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {**found, "machine": platform.machine(), "cores": os.cpu_count(), "gpu": gpu}

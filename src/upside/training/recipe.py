@@ -1,0 +1,287 @@
+"""A run as one YAML file: typed fields, `key=value` overrides, errors that name the key, the line and the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+import upside
+
+LOSSES = (
+    "grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "cross_entropy", "cross_entropy_micro",
+)  # fmt: skip
+CHOICES: dict[str, tuple[str, ...]] = {
+    "loss": LOSSES,
+    "dtype": ("float32", "bfloat16"),
+    "schedule": ("constant", "linear", "cosine", "cosine_with_min_lr"),
+    "importance": ("token", "sequence"),
+    "sampler": ("upside", "transformers", "vllm"),
+}
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be used; the message names the key, where it stands and what to write instead."""
+
+
+@dataclass
+class Evaluation:
+    """Held-out evaluation before and after training."""
+
+    problems: int = 512  # from the task's test split; 0: no evaluation
+    samples: int = 1  # sampled responses per problem, at the training temperature
+    greedy: bool = True  # also the likeliest response
+    every: int = 0  # also every so many steps (0: only before and after)
+    max_new_tokens: int | None = None  # None: as in training
+    batch_size: int = 256  # responses generated at once
+
+
+@dataclass
+class Recipe:
+    """Everything a run depends on. Units: tokens, optimiser-free "steps" are batches of fresh responses."""
+
+    name: str = "run"
+
+    # what is trained
+    model: str = "bundled"  # "bundled", a folder, or a name on the hub
+    revision: str | None = None
+    dtype: str = "float32"  # bfloat16: mixed precision
+    task: str = "reasoner"  # see upside.tasks.load_task
+    task_options: dict[str, Any] = field(default_factory=dict)
+    train_problems: int | None = None  # None: all that the task has
+    system_prompt: str | None = None
+
+    # what a response is worth
+    estimator: str = "grpo"
+    rewards: list[Any] = field(default_factory=lambda: ["verdict"])  # see upside.rewards.load_rewards
+
+    # how much
+    steps: int = 150
+    prompts_per_step: int = 16
+    group_size: int = 8  # responses per prompt
+    minibatches: int = 1  # optimiser steps per batch of responses
+    num_iterations: int = 1  # passes over each batch of responses
+    micro_batch: int | None = None  # responses per forward pass and process; None: as many as a minibatch holds
+
+    # how responses are sampled
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_prompt_tokens: int = 512  # longer prompts are dropped at load and counted
+    max_new_tokens: int = 96
+    sampler: str = "upside"  # "transformers": generate(); "vllm": needs a GPU
+
+    # how the policy moves
+    loss: str = "dapo"
+    epsilon: float = 0.2
+    epsilon_high: float | None = None
+    delta: float | None = None  # upper bound of the ratio for negative advantages (two-sided clip)
+    importance: str = "token"
+    mask_truncated: bool = False
+    beta: float = 0.0  # weight of the KL term to the initial model
+    entropy_bonus: float = 0.0
+    lr: float = 1e-6
+    schedule: str = "constant"
+    min_lr_ratio: float = 0.1  # floor of cosine_with_min_lr
+    warmup: float = 0.0  # below 1: share of the run; from 1: optimiser steps
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+
+    # what is kept
+    eval: Evaluation = field(default_factory=Evaluation)
+    seed: int = 0
+    output: str | None = None  # None: runs/<name>-<estimator>-s<seed>
+    save_every: int = 50  # steps between checkpoints
+    keep_checkpoints: int = 2
+    resume: bool = False
+    report_to: list[str] = field(default_factory=list)  # tensorboard, wandb, trackio
+    threads: int | None = None  # CPU threads; None: one per free core, at most 4
+    length_buckets: int = 4  # parts of similar length in which a batch is scored
+    trl: dict[str, Any] = field(default_factory=dict)  # further fields of trl.GRPOConfig, as they are
+
+    @property
+    def responses(self) -> int:
+        """Responses per step over all processes."""
+        return self.prompts_per_step * self.group_size
+
+    @property
+    def updates(self) -> int:
+        """Optimiser steps per step."""
+        return self.minibatches * self.num_iterations
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is written."""
+        if self.output is not None:
+            return Path(self.output)
+        safe = "".join(c if c.isalnum() or c in "_.=-" else "-" for c in self.estimator.replace(" ", ""))
+        return Path("runs") / f"{self.name}-{safe}-s{self.seed}"
+
+
+def shipped(name: str = "reasoner") -> Path:
+    """The recipe of that name that comes with the package. FileNotFoundError when there is none."""
+    found = Path(str(files("upside"))) / "recipes" / f"{name}.yaml"
+    source = Path(__file__).parents[3] / "recipes" / f"{name}.yaml"
+    for path in (found, source):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"no recipe {name!r} comes with the package")
+
+
+def load(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a YAML file (None: the shipped default) with `key=value` overrides, validated.
+
+    A bare name such as `reasoner` or `papers/aapo_7b` means a shipped recipe when no such file exists.
+    Raises RecipeError or FileNotFoundError.
+    """
+    file = _find(path)
+    text = file.read_text(encoding="utf-8")
+    base = OmegaConf.structured(Recipe)
+    try:
+        content = OmegaConf.create(text) if text.strip() else OmegaConf.create({})
+    except (yaml.YAMLError, OmegaConfBaseException) as error:
+        raise RecipeError(f"{file} is not valid YAML: {error}") from None
+    if not OmegaConf.is_dict(content):
+        raise RecipeError(f"{file} must hold `key: value` lines, not a list")
+    _check_keys(OmegaConf.to_container(content), _lines(text), str(file))
+    dots = _dotted(overrides)
+    _check_keys(OmegaConf.to_container(dots), {}, "the command line")
+    for origin, part in ((str(file), content), ("the command line", dots)):
+        try:
+            base = OmegaConf.merge(base, part)
+        except OmegaConfBaseException as error:
+            raise RecipeError(_wrong_value(error, origin, _lines(text) if part is content else {})) from None
+    recipe = OmegaConf.to_object(base)
+    assert isinstance(recipe, Recipe)
+    if "name" not in content and "name" not in dots:
+        recipe.name = file.stem
+    check(recipe)
+    return recipe
+
+
+def to_yaml(recipe: Recipe) -> str:
+    """The resolved recipe; `load` of it gives the same recipe back."""
+    return OmegaConf.to_yaml(OmegaConf.structured(recipe))
+
+
+def check(recipe: Recipe) -> None:
+    """Raise RecipeError for values that cannot be used, estimator and rewards included."""
+    for key, choices in CHOICES.items():
+        value = getattr(recipe, key)
+        if value not in choices:
+            raise RecipeError(f"{key}: {value!r} is unknown;{_nearest(value, choices)} known: {', '.join(choices)}")
+    least = {
+        "steps": 1, "prompts_per_step": 1, "group_size": 2, "minibatches": 1, "num_iterations": 1, "micro_batch": 1,
+        "max_prompt_tokens": 1, "max_new_tokens": 1, "top_k": 0, "save_every": 1, "keep_checkpoints": 1, "threads": 1,
+        "length_buckets": 1, "train_problems": 1, "beta": 0, "warmup": 0, "weight_decay": 0, "epsilon": 0, "seed": 0,
+        "eval.problems": 0, "eval.samples": 0, "eval.every": 0, "eval.batch_size": 1, "eval.max_new_tokens": 1,
+    }  # fmt: skip
+    for key, low in least.items():
+        value = OmegaConf.select(OmegaConf.structured(recipe), key)
+        if value is not None and value < low:
+            why = "; a group of one has nothing to compare with" if key == "group_size" else ""
+            raise RecipeError(f"{key}: {value} must be at least {low}{why}")
+    for key in ("lr", "temperature", "max_grad_norm"):
+        if not getattr(recipe, key) > 0:
+            raise RecipeError(f"{key}: {getattr(recipe, key)} must be positive")
+    if not 0 < recipe.top_p <= 1:
+        raise RecipeError(f"top_p: {recipe.top_p} must be above 0 and at most 1")
+    if recipe.loss.startswith("cross_entropy") and recipe.beta:
+        raise RecipeError(f"beta: {recipe.beta} has no place in loss={recipe.loss}, which has no KL term; set beta=0")
+    if recipe.responses % recipe.minibatches:
+        raise RecipeError(
+            f"minibatches: {recipe.minibatches} does not divide the {recipe.responses} responses of a step "
+            f"(prompts_per_step x group_size)"
+        )
+    if not recipe.rewards:
+        raise RecipeError("rewards: the list is empty; leave it out for the task's own verdict")
+    try:
+        upside.estimator(recipe.estimator)
+    except ValueError as error:
+        raise RecipeError(f"estimator: {error}") from None
+
+
+def _wrong_value(error: OmegaConfBaseException, origin: str, lines: dict[str, int]) -> str:
+    key = str(getattr(error, "full_key", None) or getattr(error, "key", None) or "")
+    where = f"{origin}, line {lines[key]}" if key in lines else origin
+    return f"{where}: {f'{key}: ' if key else ''}{str(error).splitlines()[0]}"
+
+
+def _find(path: str | Path | None) -> Path:
+    if path is None:
+        return shipped()
+    if Path(path).is_file():
+        return Path(path)
+    try:
+        return shipped(str(path).removesuffix(".yaml").removeprefix("recipes/"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no recipe file {path}{_neighbours(Path(path))}") from None
+
+
+def _neighbours(path: Path) -> str:
+    folder = path.parent
+    names = [p.name for p in folder.glob("*.yaml")] if folder.is_dir() else []
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.4)
+    return f"; did you mean {folder / close[0]}?" if close else f" (from {os.path.relpath(folder)})"
+
+
+def _dotted(overrides: Sequence[str]) -> Any:
+    for item in overrides:
+        key, equals, _ = item.partition("=")
+        if not equals or not key.strip():
+            raise RecipeError(f"cannot read {item!r}; write key=value, such as steps=50")
+    try:
+        return OmegaConf.from_dotlist(list(overrides))
+    except (yaml.YAMLError, OmegaConfBaseException) as error:
+        raise RecipeError(f"the command line: {str(error).splitlines()[0]}") from None
+
+
+def _check_keys(content: Any, lines: dict[str, int], origin: str) -> None:
+    """RecipeError for a key that the dataclasses do not have, with the nearest one that they have."""
+    for path, known in _keys(content, Recipe, ""):
+        parent, _, key = path.rpartition(".")
+        if key not in known:
+            where = f"{origin}, line {lines[path]}" if path in lines else origin
+            near = _nearest(key, known) or f" {parent or 'a recipe'} has: {', '.join(known)}"
+            raise RecipeError(f"{where}: unknown key {path!r};{near}")
+
+
+def _keys(content: Any, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
+    fields = {f.name: f for f in dataclasses.fields(schema)}
+    for key, value in content.items():
+        path = f"{prefix}{key}"
+        yield path, list(fields)
+        if key == "eval" and isinstance(value, dict):
+            yield from _keys(value, Evaluation, f"{path}.")
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Dotted key -> line number, from 1."""
+    found: dict[str, int] = {}
+
+    def walk(node: Any, prefix: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                path = f"{prefix}{key.value}"
+                found[path] = key.start_mark.line + 1
+                walk(value, f"{path}.")
+        elif isinstance(node, yaml.SequenceNode):
+            for index, value in enumerate(node.value):
+                walk(value, f"{prefix}{index}.")
+
+    walk(yaml.compose(text, Loader=yaml.SafeLoader), "")
+    return found
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(name), known, n=2, cutoff=0.5)
+    return f" did you mean {' or '.join(repr(c) for c in close)}?" if close else ""

@@ -1,0 +1,226 @@
+"""`upside train`: from a recipe to a run folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func, the door for our sampler
+
+import torch
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
+from transformers.utils import logging as transformers_logging
+
+import upside
+from upside.engines import sampler
+from upside.engines.trl import AdvantageTrainer
+from upside.training import setup
+from upside.training.callbacks import Periodic, Recorder, StopOnSignal
+from upside.training.console import Console
+from upside.training.folder import RunFolder, resume_command
+from upside.training.heldout import measure
+from upside.training.plot import draw
+from upside.training.prompts import in_order, prompt_rows
+from upside.training.recipe import Recipe
+from upside.training.scoring import TaskReward
+
+
+class Interrupted(Exception):
+    """The run was stopped by a signal after a checkpoint was saved; `command` continues it."""
+
+    def __init__(self, name: str, command: str) -> None:
+        super().__init__(f"stopped by {name}; continue with: {command}")
+        self.command = command
+
+
+class Run:
+    """One training run. `execute` does everything; the parts exist to be read."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.main = int(os.environ.get("RANK", "0")) == 0
+        self.console = Console(quiet=not self.main)
+        self.estimator = upside.estimator(recipe.estimator)
+        self.seconds: dict[str, float] = {}
+        self.problems: setup.Problems
+        self.folder: RunFolder
+
+    def execute(self) -> dict[str, Any]:
+        """Train, evaluate, write the run folder; returns its summary.
+
+        Raises Interrupted after SIGINT or SIGTERM, and ValueError subclasses for a recipe, task or folder that cannot
+        be used.
+        """
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        threads = setup.set_threads(self.recipe)
+        with self._phase("load"):
+            model, tokenizer = setup.load_model(self.recipe)
+            self.problems = setup.load_problems(self.recipe, tokenizer)
+            self.rewards = setup.make_rewards(self.recipe, self.problems.task)
+        self.folder = RunFolder.open_for(self.recipe) if self.main else RunFolder(self.recipe.folder)
+        self._announce(model, threads)
+        before = self._evaluate("before", model, tokenizer)
+        with self._phase("train"):
+            model = self._train(model, tokenizer)
+        after = self._evaluate("after", model, tokenizer)
+        return self._finish(before, after) if self.main else {}
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def _announce(self, model: PreTrainedModel, threads: int) -> None:
+        recipe, problems = self.recipe, self.problems
+        size = sum(p.numel() for p in model.parameters())
+        self.console.note(f"model {recipe.model} ({size / 1e6:.2f}M parameters), estimator {self.estimator}")
+        self.console.note(
+            f"task {recipe.task}: {len(problems.train)} training problems, {len(problems.held_out)} held out; "
+            f"{recipe.steps} steps of {recipe.prompts_per_step} prompts x {recipe.group_size} responses; "
+            f"{threads} thread{'s' if threads > 1 else ''}; output {self.folder.path}"
+        )
+        if problems.dropped:
+            self.console.note(
+                f"dropped {problems.dropped} prompts longer than max_prompt_tokens={recipe.max_prompt_tokens}"
+            )
+
+    # ---- evaluation ---------------------------------------------------------------------------------------------
+
+    def _evaluate(self, when: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+        """Held-out results, kept in summary.json so that a resumed run does not repeat them."""
+        if not self.problems.held_out or not self.main:
+            return {}
+        known = self.folder.summary().get(when)
+        if when == "before" and known:
+            return known
+        with self._phase(f"evaluate_{when}"):
+            results, responses = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+        for mode, result in results.items():
+            self.console.note(f"held-out accuracy {when}, {mode}: {result['accuracy']:.1%} of {result['n']} problems")
+        results["samples"] = responses[:3]
+        self.folder.update_summary(**{when: results})
+        return results
+
+    # ---- training -----------------------------------------------------------------------------------------------
+
+    def _train(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+        recipe = self.recipe
+        config = setup.trainer_config(recipe, self.folder.checkpoints)
+        checkpoint = self.folder.last_checkpoint() if recipe.resume else None
+        done = int(checkpoint.name.rpartition("-")[2]) // recipe.updates if checkpoint else 0
+        if self.main:
+            self.folder.forget_after(done)
+        if done >= recipe.steps:
+            model, _ = setup.load_model(recipe, checkpoint)
+            self._save(model, tokenizer)
+            return model
+        recorder = Recorder(self.folder, self.console, self.estimator, recipe.updates)
+        stop = StopOnSignal(recipe.updates, self.console.note)
+        trainer = self._trainer(model, tokenizer, config, recorder, stop)
+        self.console.start(recipe.steps, done)
+        try:
+            with stop:
+                trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        finally:
+            self.console.stop()
+        if stop.stopped is not None and trainer.state.global_step < config.max_steps:
+            raise Interrupted(stop.stopped, resume_command(self.folder))
+        trained = trainer.accelerator.unwrap_model(trainer.model)
+        if self.main:
+            self._save(trained, tokenizer)
+        return trained
+
+    def _trainer(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        config: Any,
+        recorder: Recorder,
+        stop: StopOnSignal,
+    ) -> AdvantageTrainer:
+        recipe, problems = self.recipe, self.problems
+        order = in_order(problems.train, recipe.steps * recipe.prompts_per_step, recipe.seed)
+        ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+        reward = TaskReward(self.rewards, problems.train, ends)
+        trainer = AdvantageTrainer(
+            model=model,
+            reward_funcs=[reward],
+            args=config,
+            train_dataset=Dataset.from_list(prompt_rows(problems.train, order, tokenizer, recipe.system_prompt)),
+            processing_class=tokenizer,
+            estimator=self.estimator,
+            correctness=reward.correct,
+            on_rollouts=recorder.keep,
+            length_buckets=recipe.length_buckets,
+            rollout_func=_timed(sampler.rollout, recorder.phases) if recipe.sampler == "upside" else None,
+            callbacks=[recorder, stop],
+        )
+        trainer.remove_callback(PrinterCallback)
+        if recipe.eval.every and problems.held_out:
+            trainer.add_callback(
+                Periodic(recipe.eval.every, recipe.updates, lambda step: self._evaluate_at(step, trainer, tokenizer))
+            )
+        return trainer
+
+    def _evaluate_at(self, step: int, trainer: AdvantageTrainer, tokenizer: PreTrainedTokenizerBase) -> None:
+        if not self.main:
+            return
+        with self._phase("evaluate_during"):
+            model = trainer.accelerator.unwrap_model(trainer.model)
+            results, _ = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+        during = [row for row in self.folder.summary().get("during", []) if row["step"] < step]
+        self.folder.update_summary(during=[*during, {"step": step, **results}])
+        text = ", ".join(f"{mode} {result['accuracy']:.1%}" for mode, result in results.items())
+        self.console.note(f"held-out accuracy at step {step}: {text}")
+
+    def _save(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        model.save_pretrained(self.folder.model)
+        tokenizer.save_pretrained(self.folder.model)
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def _finish(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+        rows, recipe = self.folder.metrics(), self.recipe
+        earlier = self.folder.summary().get("seconds", {}) if recipe.resume else {}
+        seconds = {k: round(earlier.get(k, 0.0) + self.seconds.get(k, 0.0), 2) for k in {**earlier, **self.seconds}}
+        seconds["steps"] = round(sum(row["seconds"] for row in rows), 2)
+        summary = self.folder.update_summary(
+            estimator=str(self.estimator),
+            task=recipe.task,
+            model=recipe.model,
+            seed=recipe.seed,
+            steps=len(rows),
+            dropped_prompts=self.problems.dropped,
+            seconds=seconds,
+        )
+        greedy = [(row["step"], row["greedy"]["accuracy"]) for row in summary.get("during", []) if "greedy" in row]
+        if "greedy" in before and "greedy" in after:
+            greedy = [(0, before["greedy"]["accuracy"]), *greedy, (recipe.steps, after["greedy"]["accuracy"])]
+        draw(rows, self.folder.curves, f"{recipe.task}, {self.estimator}, seed {recipe.seed}", greedy)
+        if after:
+            self.console.results(*({k: v for k, v in part.items() if k != "samples"} for part in (before, after)))
+            prompts = [problem.prompt for problem in self.problems.held_out]
+            self.console.samples(list(zip(prompts, before["samples"], after["samples"], strict=False)))
+        self.console.note(f"run folder: {self.folder.path}  ({seconds.get('train', 0.0):.0f} s of training)")
+        return summary
+
+
+def _timed(function: Any, phases: dict[str, float]) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        started = time.perf_counter()
+        output = function(*args, **kwargs)
+        phases["rollout"] = phases.get("rollout", 0.0) + time.perf_counter() - started
+        return output
+
+    return call
+
+
+def train(recipe: Recipe) -> dict[str, Any]:
+    """Run a recipe from start to end; see `Run.execute`."""
+    return Run(recipe).execute()

@@ -1,0 +1,138 @@
+"""From a recipe to the objects of a run: model, tokenizer, problems, rewards, TRL's configuration."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from trl import GRPOConfig
+
+from upside.rewards import Rewards, load_rewards
+from upside.tasks import Problem, Task, load_task
+from upside.training.prompts import within_limit
+from upside.training.recipe import Recipe, RecipeError
+
+
+@dataclass(frozen=True)
+class Problems:
+    """What a run trains on and is judged by. dropped: training prompts over the token limit."""
+
+    task: Task
+    train: list[Problem]
+    held_out: list[Problem]
+    dropped: int
+
+
+def model_path(name: str) -> str:
+    """Where the weights of a recipe's `model` are; "bundled" is the reasoner that comes with the package."""
+    if name != "bundled":
+        return name
+    from upside.models import bundled
+
+    return str(bundled())
+
+
+def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model, weights from safetensors only and in float32, and its tokenizer with a padding token.
+
+    path: load from there instead of the recipe's model. Raises RecipeError when there is no such model.
+    """
+    source = str(path) if path is not None else model_path(recipe.model)
+    options: dict[str, Any] = {"revision": recipe.revision} if recipe.revision else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+        model = AutoModelForCausalLM.from_pretrained(source, use_safetensors=True, dtype=torch.float32, **options)
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"model: cannot load {source!r}: {str(error).splitlines()[0]}") from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problems:
+    """Training and held-out problems. ValueError when nothing is left to train on."""
+    task = load_task(recipe.task, **recipe.task_options)
+    train = task.problems("train", recipe.train_problems, recipe.seed)
+    limit, system = recipe.max_prompt_tokens, recipe.system_prompt
+    train, dropped = within_limit(train, tokenizer, limit, system)
+    held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    return Problems(task, train, held_out, dropped)
+
+
+def make_rewards(recipe: Recipe, task: Task) -> Rewards:
+    """The recipe's rewards over the task's verdict."""
+    return load_rewards(recipe.rewards, task)
+
+
+def set_threads(recipe: Recipe) -> int:
+    """Set the number of CPU threads of this process and return it."""
+    shared = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = recipe.threads or int(os.environ.get("OMP_NUM_THREADS", "0")) or max(1, min(4, free // shared))
+    torch.set_num_threads(wanted)
+    return wanted
+
+
+def trainer_config(recipe: Recipe, output: Path) -> GRPOConfig:
+    """The recipe in TRL's words. RecipeError when the batch cannot be cut as asked."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    per_update = recipe.responses // recipe.minibatches
+    if per_update % world:
+        raise RecipeError(f"{per_update} responses per optimiser step cannot be shared by {world} processes evenly")
+    micro = min(recipe.micro_batch or per_update // world, per_update // world)
+    if (per_update // world) % micro:
+        raise RecipeError(f"micro_batch: {micro} does not divide the {per_update // world} responses of an update")
+    on_gpu = torch.cuda.is_available()
+    values: dict[str, Any] = dict(
+        output_dir=str(output),
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=per_update // world // micro,
+        steps_per_generation=recipe.responses // world // micro,
+        num_generations=recipe.group_size,
+        num_iterations=recipe.num_iterations,
+        max_steps=recipe.steps * recipe.updates,
+        max_completion_length=recipe.max_new_tokens,
+        temperature=recipe.temperature,
+        top_p=recipe.top_p,
+        top_k=recipe.top_k,
+        loss_type=recipe.loss,
+        epsilon=recipe.epsilon,
+        epsilon_high=recipe.epsilon_high,
+        delta=recipe.delta,
+        importance_sampling_level=recipe.importance,
+        mask_truncated_completions=recipe.mask_truncated,
+        beta=recipe.beta,
+        entropy_coef=recipe.entropy_bonus,
+        learning_rate=recipe.lr,
+        lr_scheduler_type=_schedule(recipe),
+        lr_scheduler_kwargs={"min_lr_rate": recipe.min_lr_ratio} if recipe.schedule == "cosine_with_min_lr" else {},
+        warmup_steps=recipe.warmup if recipe.warmup < 1 else int(recipe.warmup),
+        weight_decay=recipe.weight_decay,
+        max_grad_norm=recipe.max_grad_norm,
+        seed=recipe.seed,
+        shuffle_dataset=False,  # the order is fixed when the data set is built
+        bf16=recipe.dtype == "bfloat16",
+        use_cpu=not on_gpu,
+        use_vllm=recipe.sampler == "vllm",
+        gradient_checkpointing=on_gpu,
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=recipe.save_every * recipe.updates,
+        save_total_limit=recipe.keep_checkpoints,
+        report_to=recipe.report_to,
+        disable_tqdm=True,
+        dataloader_num_workers=0,
+        dataloader_pin_memory=on_gpu,
+    )
+    try:
+        return GRPOConfig(**{**values, **recipe.trl})
+    except TypeError as error:
+        raise RecipeError(f"trl: {error}; see the fields of trl.GRPOConfig") from None
+
+
+def _schedule(recipe: Recipe) -> str:
+    return "constant_with_warmup" if recipe.schedule == "constant" and recipe.warmup else recipe.schedule
