@@ -27,6 +27,7 @@ from upside.tasks.answers import MAX_ANSWER, final_answer, is_right, marked_answ
         (r"<think>\boxed{1}</think>It is \boxed{2}", "2"),
         (r"<think>\boxed{1}</think>It is 2", "It is 2"),
         ("line one\n\nline two\n\n", "line two"),
+        ("7*8=56;56+4=60#60", "60"),
         ("####", ""),
         ("", None),
         ("   \n ", None),

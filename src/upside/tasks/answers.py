@@ -4,7 +4,8 @@ Where the final answer of a response is, first rule that applies:
   1. the content of the last closed `\\boxed{...}` (balanced braces, nested boxes unwrapped), or of the last
      `<answer>...</answer>`: whichever stands later;
   2. the rest of the line after the last `####` (GSM8K's mark);
-  3. the last line that is not empty; against a number as gold, also the last number of the text.
+  3. the last line that is not empty, from its last `#` on if it has one; against a number as gold, also the
+     last number of the text.
 If the response holds `</think>`, only what follows the last one counts.
 
 Two answers are the same when their normal forms are equal text, or when both read as a plain number
@@ -41,7 +42,7 @@ def final_answer(response: str) -> str | None:
     if marked is not None:
         return marked
     lines = region.strip().splitlines()
-    return lines[-1].strip() if lines else None
+    return lines[-1].rpartition("#")[2].strip() if lines else None
 
 
 def answer_region(response: str) -> str:
@@ -110,7 +111,7 @@ def is_right(response: str, gold: str) -> bool:
     lines = region.strip().splitlines()
     if not lines:
         return False
-    if same_answer(lines[-1], gold):
+    if same_answer(lines[-1], gold) or same_answer(lines[-1].rpartition("#")[2], gold):
         return True
     if to_number(normalise(gold)) is None:
         return False
