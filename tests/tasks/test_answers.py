@@ -4,6 +4,8 @@ import time
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from upside.tasks.answers import MAX_ANSWER, final_answer, is_right, marked_answer, same_answer, to_number
 
@@ -132,6 +134,21 @@ def test_hostile_responses_are_wrong_and_cheap(response):
     assert not is_right(response, "a knight")
     final_answer(response)
     assert time.process_time() - started < 0.5
+
+
+@given(st.text(st.characters() | st.sampled_from("\\\\{}$#<>/.,-0123456789e")), st.text(max_size=20))
+def test_any_text_can_be_judged(response, gold):
+    assert is_right(response, gold) in (True, False)
+    assert same_answer(response, gold) == same_answer(gold, response)
+    final_answer(response)
+
+
+@given(st.fractions(max_denominator=10**6))
+def test_every_spelling_of_a_fraction_is_the_same(value):
+    top, bottom = value.numerator, value.denominator
+    assert is_right(rf"so \boxed{{\frac{{{top}}}{{{bottom}}}}}", f"{top}/{bottom}")
+    assert is_right(f"#### {top * 3}/{bottom * 3}", str(value))
+    assert not same_answer(f"{top}/{bottom}", f"{top + 1}/{bottom}")
 
 
 def test_numbers_have_bounded_size():

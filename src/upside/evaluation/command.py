@@ -118,7 +118,7 @@ def run_evaluation(
         folder.mkdir(parents=True, exist_ok=True)
         found.to_parquet(folder / "responses.parquet")
         found.to_json(folder / "evaluation.json")
-        console.print(f"written: {folder / 'evaluation.json'}, {folder / 'responses.parquet'}")
+        console.print(f"written: {folder / 'evaluation.json'}, {folder / 'responses.parquet'}", markup=False)
     console.print(describe(found, f"{model} on {task} ({split})"))
     return found
 

@@ -160,10 +160,11 @@ def _own_generation_config(model: PreTrainedModel, config: Any) -> Iterator[None
 
 @contextmanager
 def _undisturbed(model: PreTrainedModel) -> Iterator[None]:
-    """Evaluation mode, no gradients; random state and training mode restored afterwards."""
+    """Evaluation mode, no gradients; random state and training mode restored afterwards. (no_grad, because
+    what a model caches under inference_mode could not be trained through later.)"""
     devices = [model.device] if model.device.type == "cuda" else []
     was_training = model.training
-    with torch.random.fork_rng(devices=devices), torch.inference_mode():
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
         model.eval()
         try:
             yield

@@ -120,7 +120,7 @@ class Evaluation:
         return self._split(lambda row: row.family)
 
     def styles(self) -> dict[str, tuple[float, float]]:
-        """strategy -> (share of all responses, accuracy within it), most frequent first; empty without styles."""
+        """strategy -> (share of the responses that have one, accuracy within it), most frequent first."""
         named = [row for row in self.rows if row.style is not None]
         counts = Counter(row.style for row in named)
         out = {}

@@ -84,7 +84,14 @@ class Judge:
         self.style: Style | None = style or getattr(task, "style", None)
 
     def __call__(self, problem: Problem, sample: int, response: str, tokens: int, truncated: bool) -> Row:
-        verdict = self.verify(problem, response)
+        response = response.encode("utf-8", "replace").decode()  # lone surrogates cannot be written to a file
+        try:
+            verdict = self.verify(problem, response)
+        except Exception as error:
+            raise ValueError(
+                f"the verifier failed on problem {problem.id!r}, response {response!r:.120}: "
+                f"{type(error).__name__}: {error}. It should return Verdict(None, None) for what it cannot judge"
+            ) from error
         final = self.answer_of(response)
         return Row(
             problem=problem.id,

@@ -41,14 +41,15 @@ def figures(evaluation: Evaluation) -> list[tuple[str, str, str]]:
 
 def describe(evaluation: Evaluation, title: str = "Evaluation") -> Table:
     """A rich table of `figures`: print it with rich."""
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=f"{title}: {len(evaluation.by_problem)} problems, {len(evaluation.rows)} responses")
+    table = Table(title=f"{escape(title)}: {len(evaluation.by_problem)} problems, {len(evaluation.rows)} responses")
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("95% interval", justify="right")
     for row in figures(evaluation):
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 
