@@ -134,4 +134,4 @@ class AdoraWeight:
     def _difficulty_advantage(self, rollouts: Rollouts, success: Tensor) -> Tensor:
         """Equation 6. (K,) bool"""
         groups = rollouts.grouping
-        return groups.sum(success) <= self.tau * groups.size
+        return groups.mean(success) <= self.tau  # a quotient: 29 of 100 is 0.29, where 0.29 * 100 is below 29

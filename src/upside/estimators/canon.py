@@ -110,7 +110,7 @@ class Canon:
         m_high = groups.sum(h * r) / torch.where(high_size > 0, high_size, 1.0)  # (K,) m+
         m_low = groups.sum((1 - h) * r) / torch.where(low_size > 0, low_size, 1.0)  # (K,) m-
         if self.singleton == "reward":  # the released code gives both halves of a lone response the mean 0
-            m_high = torch.where(groups.size == 1, 0.0, m_high)
+            m_high, m_low = (torch.where(groups.size == 1, 0.0, m) for m in (m_high, m_low))
         mp, mm = groups.spread(m_high), groups.spread(m_low)
 
         inter_high, inter_low = a_high * r - a_low * mm + self.beta, a_low * r - a_high * mp - self.beta  # (3), (9)
