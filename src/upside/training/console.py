@@ -60,15 +60,18 @@ class Console:
             self._progress = None
 
     def results(self, before: dict[str, Any], after: dict[str, Any]) -> None:
-        """The before/after table; each is a mapping of mode ("greedy", "sampled") to accuracy, low, high, n, length."""
+        """The before/after table from what summary.json holds under these names."""
         table = Table(title="Held-out problems", title_justify="left")
-        for column in ("decoding", "accuracy before", "accuracy after", "length before", "length after", "problems"):
-            table.add_column(column, justify="left" if column == "decoding" else "right")
-        for mode in after:
-            cells = [_interval(part[mode]) for part in (before, after) if mode in part]
-            lengths = [f"{part[mode]['length']:.1f}" for part in (before, after) if mode in part]
-            if len(cells) == 2:
-                table.add_row(mode, *cells, *lengths, str(after[mode]["n"]))
+        for column in ("", "accuracy", "95% interval", "mean length", "problems"):
+            table.add_column(column, justify="right" if column else "left")
+        for mode in ("greedy", "sampled"):
+            for when, part in (("before", before), ("after", after)):
+                if mode in part:
+                    found = part[mode]
+                    interval = f"{found['low']:.1%} – {found['high']:.1%}"
+                    length = f"{found['length']:.1f}"
+                    row = (f"{mode}, {when}", f"{found['accuracy']:.1%}", interval, length, str(found["n"]))
+                    table.add_row(*row, end_section=when == "after")
         self.out.print(table)
 
     def samples(self, rows: Sequence[tuple[str, str, str]]) -> None:
@@ -85,7 +88,3 @@ def printable(text: str, limit: int = 500) -> str:
     """Text without control characters (a response may hold terminal escapes), cut at `limit` characters."""
     cut = text if len(text) <= limit else text[:limit] + " …"
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in cut)
-
-
-def _interval(result: dict[str, Any]) -> str:
-    return f"{result['accuracy']:.1%} [{result['low']:.1%}, {result['high']:.1%}]"

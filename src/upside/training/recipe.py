@@ -38,8 +38,8 @@ class Evaluation:
     """Held-out evaluation before and after training."""
 
     problems: int = 512  # from the task's test split; 0: no evaluation
-    samples: int = 1  # sampled responses per problem, at the training temperature
-    greedy: bool = True  # also the likeliest response
+    greedy: bool = True  # the likeliest response
+    samples: int = 1  # and this many sampled ones per problem, as in training
     every: int = 0  # also every so many steps (0: only before and after)
     max_new_tokens: int | None = None  # None: as in training
     batch_size: int = 256  # responses generated at once
@@ -58,7 +58,6 @@ class Recipe:
     task: str = "reasoner"  # see upside.tasks.load_task
     task_options: dict[str, Any] = field(default_factory=dict)
     train_problems: int | None = None  # None: all that the task has
-    system_prompt: str | None = None
 
     # what a response is worth
     estimator: str = "grpo"
@@ -208,6 +207,40 @@ def check(recipe: Recipe) -> None:
         upside.estimator(recipe.estimator)
     except ValueError as error:
         raise RecipeError(f"estimator: {error}") from None
+
+
+def outlook(recipe: Recipe) -> list[str]:
+    """What `--dry-run` says beside the recipe: needs of the estimator, the size of the run, what is not here yet.
+
+    Raises ValueError for a task, a task option or a reward that does not exist; downloads and loads no model.
+    """
+    from upside.rewards import load_reward
+    from upside.tasks import load_task
+
+    needs = ", ".join(sorted(upside.estimator(recipe.estimator).needs)) or "rewards and groups only"
+    responses = recipe.steps * recipe.responses
+    lines = [
+        f"estimator {recipe.estimator} needs {needs}",
+        f"{recipe.steps} steps x {recipe.prompts_per_step} prompts x {recipe.group_size} = {responses} responses, "
+        f"{recipe.steps * recipe.updates} optimiser steps; written to {recipe.folder}",
+    ]
+    data = [recipe.task, *(v for k, v in recipe.task_options.items() if k == "test_path")]
+    absent = [name for name in data if name.endswith((".jsonl", ".parquet")) and not Path(name).is_file()]
+    task = None
+    if absent:
+        lines.append(f"not here yet: {', '.join(absent)}; a run needs it")
+    else:
+        task = load_task(recipe.task, **recipe.task_options)
+    for term in recipe.rewards:
+        options = {"name": term} if isinstance(term, str) else {k: v for k, v in term.items() if k != "weight"}
+        name = options.pop("name", None)
+        if name is None:
+            raise RecipeError("rewards: an entry has no name; write a name, or name, weight and options")
+        if name != "verdict" or task is not None:
+            load_reward(name, task, **options)
+    if recipe.model != "bundled" and not Path(recipe.model).exists():
+        lines.append(f"model {recipe.model} is not a folder here; a run loads it from the hub")
+    return lines
 
 
 def _wrong_value(error: OmegaConfBaseException, origin: str, lines: dict[str, int]) -> str:

@@ -22,11 +22,12 @@ from upside.training import setup
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
 from upside.training.folder import RunFolder, resume_command
-from upside.training.heldout import measure
+from upside.training.heldout import facts, measure
 from upside.training.plot import draw
 from upside.training.prompts import in_order, prompt_rows
 from upside.training.recipe import Recipe
 from upside.training.scoring import TaskReward
+from upside.training.threads import set_threads
 
 
 class Interrupted(Exception):
@@ -57,7 +58,7 @@ class Run:
         """
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
-        threads = setup.set_threads(self.recipe)
+        threads = set_threads(self.recipe.threads)
         with self._phase("load"):
             model, tokenizer = setup.load_model(self.recipe)
             self.problems = setup.load_problems(self.recipe, tokenizer)
@@ -100,10 +101,14 @@ class Run:
         if when == "before" and known:
             return known
         with self._phase(f"evaluate_{when}"):
-            results, responses = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
-        for mode, result in results.items():
-            self.console.note(f"held-out accuracy {when}, {mode}: {result['accuracy']:.1%} of {result['n']} problems")
-        results["samples"] = responses[:3]
+            found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+        results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
+        for mode, result in list(results.items()):
+            text = f"held-out accuracy {when}, {mode}: {result['accuracy']:.1%} of {result['n']} problems"
+            self.console.note(text)
+        first = next(iter(found.values()))
+        results["accuracy"] = first.accuracy.value  # greedy, where the recipe asks for it
+        results["responses"] = [rows[0].response for rows in first.by_problem[:3]]
         self.folder.update_summary(**{when: results})
         return results
 
@@ -145,14 +150,14 @@ class Run:
         stop: StopOnSignal,
     ) -> AdvantageTrainer:
         recipe, problems = self.recipe, self.problems
-        order = in_order(problems.train, recipe.steps * recipe.prompts_per_step, recipe.seed)
+        order = in_order(recipe.steps * recipe.prompts_per_step, len(problems.train), recipe.seed)
         ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
         reward = TaskReward(self.rewards, problems.train, ends)
         trainer = AdvantageTrainer(
             model=model,
             reward_funcs=[reward],
             args=config,
-            train_dataset=Dataset.from_list(prompt_rows(problems.train, order, tokenizer, recipe.system_prompt)),
+            train_dataset=Dataset.from_list(prompt_rows(problems.train, order, tokenizer)),
             processing_class=tokenizer,
             estimator=self.estimator,
             correctness=reward.correct,
@@ -173,7 +178,8 @@ class Run:
             return
         with self._phase("evaluate_during"):
             model = trainer.accelerator.unwrap_model(trainer.model)
-            results, _ = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+            found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+        results = {mode: facts(evaluation) for mode, evaluation in found.items()}
         during = [row for row in self.folder.summary().get("during", []) if row["step"] < step]
         self.folder.update_summary(during=[*during, {"step": step, **results}])
         text = ", ".join(f"{mode} {result['accuracy']:.1%}" for mode, result in results.items())
@@ -204,9 +210,9 @@ class Run:
             greedy = [(0, before["greedy"]["accuracy"]), *greedy, (recipe.steps, after["greedy"]["accuracy"])]
         draw(rows, self.folder.curves, f"{recipe.task}, {self.estimator}, seed {recipe.seed}", greedy)
         if after:
-            self.console.results(*({k: v for k, v in part.items() if k != "samples"} for part in (before, after)))
+            self.console.results(before, after)
             prompts = [problem.prompt for problem in self.problems.held_out]
-            self.console.samples(list(zip(prompts, before["samples"], after["samples"], strict=False)))
+            self.console.samples(list(zip(prompts, before["responses"], after["responses"], strict=False)))
         self.console.note(f"run folder: {self.folder.path}  ({seconds.get('train', 0.0):.0f} s of training)")
         return summary
 

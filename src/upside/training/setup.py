@@ -13,7 +13,7 @@ from trl import GRPOConfig
 
 from upside.rewards import Rewards, load_rewards
 from upside.tasks import Problem, Task, load_task
-from upside.training.prompts import within_limit
+from upside.training.prompts import fitting
 from upside.training.recipe import Recipe, RecipeError
 
 
@@ -57,8 +57,7 @@ def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problem
     """Training and held-out problems. ValueError when nothing is left to train on."""
     task = load_task(recipe.task, **recipe.task_options)
     train = task.problems("train", recipe.train_problems, recipe.seed)
-    limit, system = recipe.max_prompt_tokens, recipe.system_prompt
-    train, dropped = within_limit(train, tokenizer, limit, system)
+    train, dropped = fitting(train, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
     return Problems(task, train, held_out, dropped)
 
@@ -66,15 +65,6 @@ def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problem
 def make_rewards(recipe: Recipe, task: Task) -> Rewards:
     """The recipe's rewards over the task's verdict."""
     return load_rewards(recipe.rewards, task)
-
-
-def set_threads(recipe: Recipe) -> int:
-    """Set the number of CPU threads of this process and return it."""
-    shared = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = recipe.threads or int(os.environ.get("OMP_NUM_THREADS", "0")) or max(1, min(4, free // shared))
-    torch.set_num_threads(wanted)
-    return wanted
 
 
 def trainer_config(recipe: Recipe, output: Path) -> GRPOConfig:

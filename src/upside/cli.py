@@ -1,0 +1,181 @@
+"""The command line. Heavy imports happen inside the commands, so that `upside --help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+USER_ERRORS = (ValueError, FileNotFoundError, FileExistsError)  # the message says what to do; no traceback needed
+
+
+class _Group(click.Group):
+    """Turns the errors meant for the user into one line and exit code 2; --debug shows where they come from."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if ctx.params.get("debug") or not isinstance(error, (*USER_ERRORS, ImportError)):
+                raise
+            text = str(error)
+            if isinstance(error, ImportError):
+                text = f"{error}; install what training needs with: pip install 'upside[train]'"
+            click.echo(f"Error: {text}", err=True)
+            ctx.exit(2)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(package_name="upside")
+def main(debug: bool) -> None:
+    """Advantage estimation for reinforcement learning of reasoning models."""
+
+
+@main.command()
+@click.argument("arguments", nargs=-1, metavar="[RECIPE] [KEY=VALUE]...")
+@click.option("--dry-run", is_flag=True, help="Validate the recipe and print it resolved; train nothing.")
+def train(arguments: tuple[str, ...], dry_run: bool) -> None:
+    """Train a model as RECIPE says: a YAML file, or the name of a shipped recipe (default: reasoner).
+
+    KEY=VALUE changes a key of the recipe, for example
+
+    \b
+      upside train estimator=canon_inter seed=1 steps=100
+      upside train my_recipe.yaml eval.problems=64 output=runs/first
+      upside train papers/aapo_7b --dry-run
+    """
+    from upside.training.recipe import load, outlook, to_yaml
+
+    path, overrides = _split(arguments)
+    recipe = load(path, overrides)
+    if dry_run:
+        click.echo(to_yaml(recipe), nl=False)
+        for line in outlook(recipe):
+            click.echo(f"# {line}")
+        return
+    from upside.training.run import Interrupted
+    from upside.training.run import train as run
+
+    try:
+        run(recipe)
+    except Interrupted as stop:
+        click.echo(str(stop))
+        sys.exit(130)
+
+
+def _split(arguments: tuple[str, ...]) -> tuple[str | None, list[str]]:
+    """The recipe, if the first argument is no KEY=VALUE, and the overrides."""
+    path = arguments[0] if arguments and "=" not in arguments[0] else None
+    return path, list(arguments[path is not None :])
+
+
+def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE pairs with numbers, booleans and null read as such."""
+    from upside.registry import parse_value
+
+    options = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ValueError(f"cannot read {pair!r}; write KEY=VALUE")
+        options[key] = parse_value(value)
+    return options
+
+
+@main.command()
+@click.argument("model", default="bundled")
+@click.option("--task", default="reasoner", show_default=True, help="As in a recipe: a name or a data file.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the task.")
+@click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@click.option("--problems", type=int, default=512, show_default=True, help="How many; 0 for all.")
+@click.option("--samples", type=int, default=16, show_default=True, help="Responses per problem.")
+@click.option("--greedy", is_flag=True, help="The likeliest response only.")
+@click.option("--temperature", type=float, default=1.0, show_default=True)
+@click.option("--top-p", type=float, default=1.0, show_default=True)
+@click.option("--top-k", type=int, default=0, show_default=True, help="0: no limit.")
+@click.option("--max-new-tokens", type=int, default=96, show_default=True)
+@click.option("--max-prompt-tokens", type=int, default=None, help="Leave out longer prompts.")
+@click.option("--batch-size", type=int, default=256, show_default=True, help="Responses at once.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--backend", default="upside", show_default=True, help="upside, or transformers' generate().")
+@click.option("--threads", type=int, default=None, help="CPU threads.")
+@click.option("--output", default=None, help="Folder for evaluation.json and responses.parquet.")
+def evaluate(
+    model: str,
+    options: tuple[str, ...],
+    problems: int,
+    samples: int,
+    greedy: bool,
+    threads: int | None,
+    **settings: Any,
+) -> None:
+    """Measure MODEL (a folder, or "bundled") on held-out problems: accuracy, pass@k, maj@k, mixed groups."""
+    from upside.evaluation import run_evaluation
+    from upside.training.threads import set_threads
+
+    set_threads(threads)
+    run_evaluation(
+        model,
+        problems=problems or None,
+        samples=1 if greedy else samples,
+        greedy=greedy,
+        task_options=_options(options),
+        **settings,
+    )
+
+
+@main.command()
+@click.argument("name", required=False)
+def estimators(name: str | None) -> None:
+    """List the estimators with formula, source and what they need; with NAME, that one and its options."""
+    import upside
+    from upside import registry
+
+    names = upside.presets()
+    if name is not None:
+        registry.look_up(name)
+        names = [name]
+    for each in names:
+        found = registry.look_up(each)
+        needs = ", ".join(sorted(upside.estimator(each).needs)) if each in registry.PRESETS else ""
+        click.echo(click.style(each, bold=True))
+        click.echo(f"  formula  {found.formula}")
+        click.echo(f"  source   {found.source}")
+        click.echo(f"  needs    {needs or 'rewards and groups only'}")
+        if name is not None:
+            for option, default in registry.options(found.options_of).items():
+                click.echo(f"  option   {option} = {registry.format_value(option, default)}")
+    if name is None:
+        click.echo("\nUse one as estimator=NAME, with options as estimator=NAME:option=value,option=value,")
+        click.echo("and join stages with ' > '. `upside estimators NAME` shows the options.")
+
+
+@main.command()
+@click.option("--pass-rate", type=float, required=True, help="Chance that one response is right, 0 to 1.")
+@click.option("--group-size", type=int, required=True, help="Responses per prompt.")
+@click.option("--reference-pass-rate", type=float, default=None, help="Of AAPO's reference. [default: the pass rate]")
+@click.option("--prompts", type=int, default=16, show_default=True, help="Prompts per step.")
+def plan(pass_rate: float, group_size: int, reference_pass_rate: float | None, prompts: int) -> None:
+    """How much of a batch carries no signal, for a pass rate and a group size."""
+    from upside.evaluation.plan import plan_group
+
+    found = plan_group(pass_rate, group_size, reference_pass_rate, prompts)
+    p, g, r = found.pass_rate, found.group_size, found.reference_pass_rate
+    rows = [
+        ("dead group", found.dead, "p^G + (1-p)^G: all responses alike, every group-relative advantage is 0"),
+        ("  too hard", found.all_wrong, "(1-p)^G: all wrong"),
+        ("  too easy", found.all_right, "p^G: all right"),
+        ("mixed group", found.mixed, "the rest: these teach"),
+        ("AAPO, response", found.aapo_row, "p^G p' + (1-p)^G (1-p'): neither advantage nor margin"),
+        ("AAPO, whole group", found.aapo_group, "(p p')^G + ((1-p)(1-p'))^G: no signal in any of its responses"),
+    ]
+    click.echo(f"pass rate p = {p:g}, group size G = {g}, reference pass rate p' = {r:g}\n")
+    for label, value, formula in rows:
+        click.echo(f"{label:<18} {value:>8.4f}   {formula}")
+    click.echo(f"\nof {prompts} prompts a step, {prompts * found.dead:.1f} are dead and {found.expected_mixed:.1f} teach")
+
+
+if __name__ == "__main__":
+    main()
