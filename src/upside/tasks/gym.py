@@ -158,8 +158,4 @@ def _factory() -> Any:
 def _near(name: str, known: Any) -> str:
     near: Callable[..., list[str]] = difflib.get_close_matches
     names = near(name, list(known), n=3, cutoff=0.5)
-    return (
-        f": did you mean {', '.join(map(repr, names))}?"
-        if names
-        else f": known are {', '.join(sorted(known))}"
-    )
+    return f": did you mean {', '.join(map(repr, names))}?" if names else f": known are {', '.join(sorted(known))}"
