@@ -21,6 +21,8 @@ HOW_TO_SUPPLY = {
     "reference_rewards": "the reward of a reference-policy response to the same prompt, one per row",
     "total_steps": "the planned number of steps of the run",
 }
+# Names a further metric cannot have: CANON and `explain` mean something else by them.
+RESERVED = {"rewards", "groups", *HOW_TO_SUPPLY, "length", "random", "row", "group", "reward", "advantage"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,8 @@ class Rollouts:
     training: False in evaluation; a stage that keeps state must not update it then.
 
     Raises ValueError naming field, row and remedy for wrong lengths, NaN or infinite metrics, infinite rewards,
-    negative lengths or entropies, group ids that are missing.
+    negative lengths or entropies, group ids that are missing, a metric under the name of a field. Optional fields
+    may hold None or NaN in invalid rows.
     """
 
     rewards: Any
@@ -71,9 +74,13 @@ class Rollouts:
         for name in ("lengths", "entropy", "reference_rewards"):
             value = getattr(self, name)
             put(name, None if value is None else _numbers(name, value, n, device))
-        for name in ("correct", "truncated", "valid"):
+        known = ~rewards.isnan()
+        put("valid", known if self.valid is None else known & _flags("valid", self.valid, n, device))
+        for name in ("correct", "truncated"):
             value = getattr(self, name)
-            put(name, None if value is None else _flags(name, value, n, device))
+            put(name, None if value is None else _flags(name, value, n, device, self.valid))
+        if taken := sorted(set(self.metrics) & RESERVED):
+            raise ValueError(f"metrics[{taken[0]!r}]: the name is taken; give it as a field of Rollouts or rename it")
         put("metrics", {k: _numbers(f"metrics[{k!r}]", v, n, device) for k, v in dict(self.metrics).items()})
         if not hasattr(self.groups, "__len__"):
             put("groups", list(self.groups))
@@ -82,8 +89,6 @@ class Rollouts:
         index, ids = factorize(self.groups, device)
         put("group_index", index)
         put("group_ids", ids)
-        known = ~rewards.isnan()
-        put("valid", known if self.valid is None else self.valid & known)
         put("rewards", rewards)
         self._check_values()
 
@@ -91,13 +96,13 @@ class Rollouts:
         _reject("rewards", self.rewards.isinf(), "is infinite; use None or NaN for a reward that could not be computed")
         if self.reference_rewards is not None:
             _reject("reference_rewards", self.reference_rewards.isinf(), "is infinite; use None where it is missing")
-        for name, value in {"lengths": self.lengths, "entropy": self.entropy, **self.metrics}.items():
-            if value is None:
-                continue
-            label = name if name in ("lengths", "entropy") and name not in self.metrics else f"metrics[{name!r}]"
-            _reject(
-                label, ~value.isfinite() & self.valid, "is NaN or infinite; drop the row with valid=False or repair it"
-            )
+        named = {f"metrics[{name!r}]": value for name, value in self.metrics.items()}
+        for name, value in {"lengths": self.lengths, "entropy": self.entropy, **named}.items():
+            if value is not None:
+                bad = ~value.isfinite() & self.valid
+                _reject(name, bad, "is NaN or infinite; drop the row with valid=False or repair it")
+        if self.step < 0:
+            raise ValueError(f"step={self.step} is negative; steps count from 1 (0: unknown)")
         for name in ("lengths", "entropy"):
             value = getattr(self, name)
             if value is not None:
@@ -175,12 +180,13 @@ def _numbers(name: str, value: Any, n: int | None, device: torch.device | None) 
     return _shaped(name, value.detach().to(device=device, dtype=torch.float64), n)
 
 
-def _flags(name: str, value: Any, n: int, device: torch.device) -> Tensor:
-    """(N,) bool; None or NaN entries are an error."""
+def _flags(name: str, value: Any, n: int, device: torch.device, needed: Tensor | None = None) -> Tensor:
+    """(N,) bool; None or NaN is False on rows that are not needed and an error on the others (None: all)."""
     numbers = _numbers(name, value, n, device)
-    _reject(
-        name, (numbers != 0) & (numbers != 1), "is neither true nor false; set valid=False for rows without an outcome"
-    )
+    bad = (numbers != 0) & (numbers != 1)
+    if needed is not None:
+        bad &= needed | ~numbers.isnan()
+    _reject(name, bad, "is neither true nor false; set valid=False for rows without an outcome")
     return numbers == 1
 
 
