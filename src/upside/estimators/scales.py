@@ -52,6 +52,8 @@ class GroupStd:
 )
 def batch_std(rollouts: Rollouts, advantages: Tensor, *, eps: float = 1e-4) -> Tensor:
     """Divide by the unbiased standard deviation of all rewards of the batch, so that easy prompts are not inflated."""
+    if eps < 0:
+        raise ValueError(f"batch_std: eps={eps} must not be negative")
     known = rollouts.scores[rollouts.valid]
     if known.numel() < 2 or bool(known.max() == known.min()):
         return advantages
@@ -76,12 +78,17 @@ class Whiten:
     level: Literal["sequence", "token"] = "sequence"
     eps: float = 1e-8
 
+    def __post_init__(self) -> None:
+        if self.eps < 0:
+            raise ValueError(f"whiten: eps={self.eps} must not be negative")
+
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"lengths"} if self.level == "token" else ())
 
     def __call__(self, rollouts: Rollouts, advantages: Tensor) -> Tensor:
-        count = rollouts.valid.double() if self.level == "sequence" else rollouts.lengths * rollouts.valid  # (N,)
+        weight = torch.ones_like(advantages) if self.level == "sequence" else rollouts.lengths
+        count = torch.where(rollouts.valid, weight, 0.0)  # (N,)
         known = advantages[count > 0]
         if known.numel() == 0 or bool(known.max() == known.min()):
             return torch.zeros_like(advantages)
