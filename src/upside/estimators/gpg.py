@@ -14,6 +14,7 @@ from typing import Literal
 from torch import Tensor
 
 from upside.chain import StageOutput
+from upside.metrics import ZERO
 from upside.registry import register_stage
 from upside.rollouts import Rollouts
 
@@ -36,8 +37,10 @@ def gpg_rescale(
     groups, valid = rollouts.grouping, rollouts.valid
     if idle == "equal_rewards":
         active = ~groups.spread(groups.constant(rollouts.scores))
+    elif idle == "zero_advantages":
+        active = advantages.abs() > ZERO  # r - mean(r) may leave a rounding residue that hangs on the row order
     else:
-        active = (rollouts.scores if idle == "zero_rewards" else advantages) != 0
+        active = rollouts.scores != 0
     total, working = float(valid.sum()), float((active & valid).sum())
     alpha = total / working if working else 1.0
     return StageOutput(advantages * alpha, {"gpg_alpha": alpha})
