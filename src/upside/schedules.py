@@ -20,6 +20,11 @@ class Schedule:
 
     name = "schedule"
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """Optional Rollouts fields it cannot work without."""
+        return frozenset()
+
     def __call__(self, rollouts: Rollouts) -> float:
         raise TypeError(f"{type(self).__name__} does not say how to compute its value; define __call__(rollouts)")
 
@@ -31,16 +36,12 @@ class Schedule:
 
 @dataclass(frozen=True)
 class FirstInterLaterIntra(Schedule):
-    """mu = 1 - accuracy of the current batch (CANON section 5.2).
-
-    clamp: hold the value in [0, 1]; it matters only where accuracy is read from rewards outside [0, 1].
-    """
+    """mu = 1 - accuracy of the current batch (CANON section 5.2)."""
 
     name = "first_inter_later_intra"
-    clamp: bool = True
 
     def __call__(self, rollouts: Rollouts) -> float:
-        return _clamp(1.0 - float(rollouts.accuracy()), self.clamp)
+        return 1.0 - float(rollouts.accuracy())
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,9 @@ class FirstIntraLaterInter(Schedule):
     """mu = accuracy of the current batch (CANON section 5.2; the line the released `_annel` estimator ships)."""
 
     name = "first_intra_later_inter"
-    clamp: bool = True
 
     def __call__(self, rollouts: Rollouts) -> float:
-        return _clamp(float(rollouts.accuracy()), self.clamp)
+        return float(rollouts.accuracy())
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,17 @@ class Cosine(Schedule):
         for end in ("high", "low"):
             if not 0 <= getattr(self, end) <= 1:
                 raise ValueError(f"{self.name}: {end}={getattr(self, end)} must lie in [0, 1]")
+        if self.high < self.low:
+            raise ValueError(f"{self.name}: high={self.high} is below low={self.low}; the wave falls from high to low")
         if self.warmup < 0 or self.cycles < 1 or self.total - self.warmup < self.cycles:
             raise ValueError(
                 f"{self.name}: total={self.total}, warmup={self.warmup}, cycles={self.cycles} leave no step per cycle; "
                 "total - warmup must be at least cycles"
             )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"total_steps"} if self.scale else ())
 
     def wave(self, rollouts: Rollouts) -> float:
         total, warmup, k = self.total, self.warmup, rollouts.step
@@ -139,6 +145,10 @@ class Linear(Schedule):
         if self.over is not None and self.over < 1:
             raise ValueError(f"linear: over={self.over} must be at least 1 step")
 
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset(() if self.over else {"total_steps"})
+
     def __call__(self, rollouts: Rollouts) -> float:
         over = self.over or _total_steps(rollouts, self.name)
         done = min(max(rollouts.step - 1, 0) / max(over - 1, 1), 1.0)
@@ -167,7 +177,3 @@ def _total_steps(rollouts: Rollouts, user: str) -> int:
     if not rollouts.total_steps:
         raise ValueError(f"{user} needs Rollouts.total_steps: the planned number of steps of the run")
     return rollouts.total_steps
-
-
-def _clamp(value: float, on: bool) -> float:
-    return min(max(value, 0.0), 1.0) if on else value

@@ -93,7 +93,8 @@ class Canon:
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset(() if self.metric == "random" else {FIELDS.get(self.metric, self.metric)})
+        metric = frozenset(() if self.metric == "random" else {FIELDS.get(self.metric, self.metric)})
+        return metric | self._mu.needs if isinstance(self._mu, Schedule) else metric
 
     @property
     def zero_on_constant(self) -> bool:
