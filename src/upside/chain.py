@@ -76,17 +76,19 @@ class Estimator:
                 f"estimator {self.spec!r} starts with {first}, which is no baseline; "
                 "start with one, such as grpo, rloo, canon or group_mean"
             )
-        for before, stage in zip(self.stages, self.stages[1:], strict=False):
+        weight = None
+        for stage in self.stages[1:]:
             if stage.info.kind == "baseline":
                 raise ValueError(
                     f"estimator {self.spec!r} has a second baseline, {stage.info.name}: "
                     f"a baseline turns rewards into advantages and stands first, once"
                 )
-            if stage.info.kind == "scale" and before.info.kind == "weight":
+            if stage.info.kind == "scale" and weight:
                 raise ValueError(
-                    f"estimator {self.spec!r} normalises ({stage.info.name}) after a weight ({before.info.name}), "
+                    f"estimator {self.spec!r} normalises ({stage.info.name}) after a weight ({weight}), "
                     "which would undo the weight; put the weight last"
                 )
+            weight = stage.info.name if stage.info.kind == "weight" else weight
 
     def __call__(self, rollouts: Rollouts) -> Advantages:
         """Advantages of every response. Raises ValueError when a needed field is missing or the groups are wrong."""
@@ -104,7 +106,7 @@ class Estimator:
         self._check_groups(rollouts)
         outputs, values = [], rollouts.scores
         for stage in self.stages:
-            output = stage.run(rollouts, values)
+            output = stage.run(rollouts, values.clone())  # a stage may work in place on what it is handed
             if not isinstance(output, StageOutput):
                 output = StageOutput(output)
             values = _checked(stage.info.name, output.values, rollouts)
@@ -244,6 +246,8 @@ def estimator(spec: str | Estimator, **options: Any) -> Estimator:
         if options:
             raise ValueError(f"{spec!r} is already built; give options {sorted(options)} where it is made")
         return spec
+    if not isinstance(spec, str):
+        raise ValueError(f"estimator: expected a name or a spec string, got {spec!r}; upside.chain joins stages")
     parts = registry.parse_chain(spec)
     if options and len(parts) > 1:
         raise ValueError(
