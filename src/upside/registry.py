@@ -141,10 +141,18 @@ def look_up(name: str) -> StageInfo | Preset:
 def check_values(owner: str, build: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """ValueError for an option that `build` does not have, or a value that its annotation does not admit."""
     check_options(owner, given, options(build))
-    hints = typing.get_type_hints(build)
+    hints = _hints(build)
     for name, value in given.items():
         if name in hints and not _admits(hints[name], value):
             raise ValueError(f"{owner}: option {name}={value!r} must be {_describe(hints[name])}")
+
+
+def _hints(build: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations of the options; none where they name what is imported for type checkers alone."""
+    try:
+        return typing.get_type_hints(build)
+    except NameError:
+        return {}
 
 
 def _admits(hint: Any, value: Any) -> bool:
