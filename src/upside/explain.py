@@ -17,7 +17,7 @@ def explain(estimator: Estimator | str, rollouts: Rollouts) -> list[dict[str, An
     Keys: row, group, valid, reward; each optional field that the batch has (length, entropy, correct, truncated,
     reference_reward, named metrics); what stages noted (metric, half: 1 high, 0 low, between: shared; weight, tas,
     success, margin); `after_<stage>` for the value after each stage in order; advantage, the last of them.
-    Two stages of one name are told apart by a number: after_whiten, after_whiten_2.
+    Names that occur twice are told apart by a number: after_whiten, after_whiten_2.
     """
     chain = build(estimator)
     outputs = chain.trace(rollouts)
@@ -38,7 +38,7 @@ def explain(estimator: Estimator | str, rollouts: Rollouts) -> list[dict[str, An
     columns |= {name: value.tolist() for name, value in named.items() if value is not None}
     for stage, output in zip(chain.stages, outputs, strict=True):
         for name, value in output.columns.items():
-            columns.setdefault(name, value.tolist())
+            columns[_free(name, columns)] = value.tolist()
         columns[_free(f"after_{stage.info.name}", columns)] = output.values.tolist()
     columns["advantage"] = outputs[-1].values.tolist()
     names = list(columns)
