@@ -17,6 +17,7 @@ CHAINS = [
     "canon:metric=difficulty,mu=linear(start=1,end=0.2),alpha=0.9,beta=0.05",
     "canon:metric=length,mu=cosine_first_inter,odd=low",
     "adora:normalize_mean_weight=true,truncation_length=12,no_failure=tas",
+    "gpg:idle=zero_advantages",
     "batch_mean > whiten > reference_margin:low=none,high=none",
 ]
 SPECS = [*upside.presets(), *CHAINS]
