@@ -124,9 +124,18 @@ def options(build: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def load_plugins() -> None:
-    """Import every module named in the entry-point group `upside.stages`, so that it can register its stages."""
+    """Import every module named in the entry-point group `upside.stages`, so that it can register its stages.
+
+    Raises ImportError naming a plug-in that cannot be loaded.
+    """
     for plugin in entry_points(group="upside.stages"):
-        plugin.load()
+        try:
+            plugin.load()
+        except Exception as error:
+            owner = f", of {plugin.dist.name} {plugin.dist.version}" if plugin.dist else ""
+            raise ImportError(
+                f"plug-in {plugin.name!r} ({plugin.value}{owner}) cannot be loaded: {error}; repair or uninstall it"
+            ) from error
 
 
 def look_up(name: str) -> StageInfo | Preset:
@@ -261,7 +270,15 @@ def format_value(option: str, value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"option {option}={value} is not a finite number")
-    text = str(value)
-    if isinstance(value, str) and (parse_value(text) != text or (re.search(r"[>,=:\s]", text) and "(" not in text)):
-        raise ValueError(f"option {option}={text!r} cannot stand in a spec string; use letters, digits and underscores")
-    return text
+    if isinstance(value, str) and not _reads_back(value):
+        raise ValueError(
+            f"option {option}={value!r} cannot stand in a spec string; use letters, digits and underscores"
+        )
+    return str(value)
+
+
+def _reads_back(text: str) -> bool:
+    try:
+        return parse_chain(f"stage:option={text}") == [("stage", {"option": text})]
+    except ValueError:
+        return False
