@@ -174,7 +174,9 @@ def plan(pass_rate: float, group_size: int, reference_pass_rate: float | None, p
     click.echo(f"pass rate p = {p:g}, group size G = {g}, reference pass rate p' = {r:g}\n")
     for label, value, formula in rows:
         click.echo(f"{label:<18} {value:>8.4f}   {formula}")
-    click.echo(f"\nof {prompts} prompts a step, {prompts * found.dead:.1f} are dead and {found.expected_mixed:.1f} teach")
+    click.echo(
+        f"\nof {prompts} prompts a step, {prompts * found.dead:.1f} are dead and {found.expected_mixed:.1f} teach"
+    )
 
 
 if __name__ == "__main__":

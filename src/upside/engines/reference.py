@@ -46,8 +46,7 @@ class Reference:
                 "reference responses to prompts with images are not sampled; give a `reference_reward` column"
             )
         prompts = [
-            ids[mask.bool()].tolist()
-            for ids, mask in zip(output["prompt_ids"], output["prompt_mask"], strict=True)
+            ids[mask.bool()].tolist() for ids, mask in zip(output["prompt_ids"], output["prompt_mask"], strict=True)
         ]
         ids = self._sample(prompts)
         texts = trainer.processing_class.batch_decode(ids, skip_special_tokens=True)

@@ -44,9 +44,7 @@ class _BufferedLayer(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
             self.key_buffer = key_states.new_empty(*key_states.shape[:2], self.room, key_states.shape[3])
-            self.value_buffer = value_states.new_empty(
-                *value_states.shape[:2], self.room, value_states.shape[3]
-            )
+            self.value_buffer = value_states.new_empty(*value_states.shape[:2], self.room, value_states.shape[3])
         start = self.get_seq_length()
         end = start + key_states.shape[2]
         self.key_buffer[:, :, start:end] = key_states
@@ -167,15 +165,11 @@ def sample(
     if not prompts or not all(len(prompt) for prompt in prompts):
         raise ValueError("prompts: an empty prompt cannot be continued; add a BOS token or a chat template")
     if temperature <= 0 and not greedy:
-        raise ValueError(
-            f"temperature: {temperature} is not positive; use greedy=True for the likeliest token"
-        )
+        raise ValueError(f"temperature: {temperature} is not positive; use greedy=True for the likeliest token")
     was_training = model.training
     model.eval()
     try:
-        return _decode(
-            model, prompts, eos_ids, max_new_tokens, 1.0 if greedy else temperature, top_k, top_p, greedy
-        )
+        return _decode(model, prompts, eos_ids, max_new_tokens, 1.0 if greedy else temperature, top_k, top_p, greedy)
     finally:
         model.train(was_training)
 

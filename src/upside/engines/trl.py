@@ -12,13 +12,12 @@ The estimator sees the *global* batch, so a group may straddle ranks. `scale_rew
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from accelerate.utils import gather_object
@@ -26,8 +25,10 @@ from torch import Tensor
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
-from upside.chain import Advantages, Estimator, estimator as make_estimator
+from upside.chain import Advantages, Estimator
+from upside.chain import estimator as make_estimator
 from upside.engines.buckets import in_buckets
+from upside.engines.calls import digest, named, weighted
 from upside.engines.reference import Reference
 from upside.rollouts import Rollouts
 
@@ -35,10 +36,6 @@ STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
 
 ResponseFunc = Callable[..., Sequence[Any]]
-
-
-class RewardError(RuntimeError):
-    """A reward function raised: names the function and the step; the original error is its cause."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class AdvantageTrainer(GRPOTrainer):
     Evaluation batches keep TRL's own advantages: the estimator is not called, so its state cannot move.
     """
 
-    _tag_names = ["trl", "grpo", "upside"]
+    _tag_names: ClassVar[list[str]] = ["trl", "grpo", "upside"]
 
     def __init__(
         self,
@@ -110,19 +107,15 @@ class AdvantageTrainer(GRPOTrainer):
         super().__init__(*args, **kwargs)
         if self.loss_type in CROSS_ENTROPY_LOSSES and self.beta != 0.0:
             raise ValueError(f"loss_type {self.loss_type!r} has no KL term; set beta=0 (it is {self.beta})")
-        self.reward_funcs = [
-            self._named(func, name)
-            for func, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
-        ]
+        pairs = zip(self.reward_funcs, self.reward_func_names, strict=True)
+        self.reward_funcs: list[Any] = [named(func, name, self._step_now) for func, name in pairs]
         self._reference: Reference | None = None
         if "reference_rewards" in self.estimator.needs and not self._has_column("reference_reward"):
             self._reference = Reference(self)
 
     # ---- taps on what TRL computes ------------------------------------------------------------------------------
 
-    def _calculate_rewards(
-        self, inputs: Any, prompts: Any, completions: Any, ids: Any, *a: Any, **k: Any
-    ) -> Tensor:
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any, *a: Any, **k: Any) -> Tensor:
         rewards = super()._calculate_rewards(inputs, prompts, completions, ids, *a, **k)
         if self._tap is not None and "rewards" not in self._tap:
             self._tap.update(rewards=rewards, prompts=prompts, completions=completions, ids=ids)
@@ -142,9 +135,7 @@ class AdvantageTrainer(GRPOTrainer):
         if wanted:
             kwargs["compute_entropy"] = True
         score = functools.partial(super()._get_per_token_logps_and_entropies, model)
-        multimodal = any(
-            v is not None for k, v in kwargs.items() if k not in ("batch_size", "compute_entropy")
-        )
+        multimodal = any(v is not None for k, v in kwargs.items() if k not in ("batch_size", "compute_entropy"))
         if self.length_buckets > 1 and not args and not multimodal and self.accelerator.num_processes == 1:
             out = in_buckets(score, input_ids, attention_mask, logits_to_keep, self.length_buckets, **kwargs)
         else:
@@ -184,7 +175,7 @@ class AdvantageTrainer(GRPOTrainer):
     def _rollouts(self, inputs: Any, output: dict, tap: dict) -> tuple[Rollouts, list[bool | None] | None]:
         """The global batch, rows in gathered order (rank 0's rows, rank 1's rows, …)."""
         gather, needs = self.accelerator.gather, self.estimator.needs
-        rewards = _weighted(tap["rewards"], self.reward_weights)
+        rewards = weighted(tap["rewards"], self.reward_weights)
         lengths, truncated = self._lengths(output, tap["ids"])
         valid = ~rewards.isnan()
         fields: dict[str, Any] = {"lengths": gather(lengths), "truncated": gather(truncated)}
@@ -200,18 +191,13 @@ class AdvantageTrainer(GRPOTrainer):
         elif "entropy" in needs:
             fields["entropy"] = gather(self._entropy(output, tap, lengths))
         if self._reference is not None:
-            fields["reference_rewards"] = _weighted(
-                self._reference.rewards(inputs, output, tap), self.reward_weights
-            )
+            fields["reference_rewards"] = weighted(self._reference.rewards(inputs, output, tap), self.reward_weights)
         elif "reference_rewards" in needs:
             fields["reference_rewards"] = gather(self._column(inputs, "reference_reward"))
         fields["metrics"] = {
-            name: gather(self._called(func, name, inputs, tap))
-            for name, func in self.response_metrics.items()
+            name: gather(self._called(func, name, inputs, tap)) for name, func in self.response_metrics.items()
         }
-        updates = max(
-            1, self.args.steps_per_generation * self.num_iterations // self.args.gradient_accumulation_steps
-        )
+        updates = max(1, self.args.steps_per_generation * self.num_iterations // self.args.gradient_accumulation_steps)
         batch = Rollouts(
             rewards=rewards,
             groups=self._groups(inputs),
@@ -225,7 +211,7 @@ class AdvantageTrainer(GRPOTrainer):
 
     def _groups(self, inputs: Any) -> Tensor:
         """One id per prompt occurrence: TRL repeats a prompt `num_generations` times in gathered order. (N,)"""
-        digests = gather_object([_digest(example["prompt"]) for example in inputs])
+        digests = gather_object([digest(example["prompt"]) for example in inputs])
         size = self.num_generations
         for start in range(0, len(digests), size):
             if len(set(digests[start : start + size])) != 1:
@@ -255,9 +241,7 @@ class AdvantageTrainer(GRPOTrainer):
         """
         mask = output["completion_mask"]
         entropies = tap.get("entropies")
-        if (
-            self.mask_truncated_completions
-        ):  # TRL blanks these rows, attention included; the estimator wants them whole
+        if self.mask_truncated_completions:  # TRL blanks these rows, attention included; the estimator wants them whole
             mask = (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]).to(mask.dtype)
             entropies = None
         if entropies is None:
@@ -284,19 +268,13 @@ class AdvantageTrainer(GRPOTrainer):
 
     def _called(self, func: ResponseFunc, name: str, inputs: Any, tap: dict) -> Tensor:
         """The local values of a function with a reward function's signature; None becomes NaN. (B,)"""
-        columns = {
-            k: [x[k] for x in inputs]
-            for k in inputs[0]
-            if k not in ("prompt", "completion", "completion_ids")
-        }
-        values = self._named(func, name)(
+        columns = {k: [x[k] for x in inputs] for k in inputs[0] if k not in ("prompt", "completion", "completion_ids")}
+        values = named(func, name, self._step_now)(
             prompts=tap["prompts"], completions=tap["completions"], completion_ids=tap["ids"],
             trainer_state=self.state, **columns,
         )  # fmt: skip
         if len(values) != len(inputs):
-            raise ValueError(
-                f"{name} returned {len(values)} values for {len(inputs)} responses; return one each"
-            )
+            raise ValueError(f"{name} returned {len(values)} values for {len(inputs)} responses; return one each")
         numbers = [float("nan") if v is None else float(v) for v in values]
         return torch.tensor(numbers, device=self.accelerator.device)
 
@@ -334,9 +312,7 @@ class AdvantageTrainer(GRPOTrainer):
                 tokens = tokens * parts / self.args.steps_per_generation
         else:
             tokens = mask.sum().clamp(min=1.0) * parts
-        totals = self.accelerator.reduce(
-            torch.stack([(entropies * mask).sum(), mask.sum().float()]), reduction="sum"
-        )
+        totals = self.accelerator.reduce(torch.stack([(entropies * mask).sum(), mask.sum().float()]), reduction="sum")
         mode = "train" if model.training else "eval"
         self._metrics[mode]["entropy"].append((totals[0] / totals[1].clamp(min=1.0)).item())
         return policy_gradient_loss(logps, inputs["advantages"], mask, tokens)
@@ -346,9 +322,7 @@ class AdvantageTrainer(GRPOTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
-            folder = (
-                Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            )
+            folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             (folder / STATE_FILE).write_text(json.dumps(self.estimator.state_dict()))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
@@ -356,34 +330,8 @@ class AdvantageTrainer(GRPOTrainer):
         if checkpoint is not None and (path := Path(checkpoint) / STATE_FILE).exists():
             self.estimator.load_state_dict(json.loads(path.read_text()))
 
-    # ---- small helpers ------------------------------------------------------------------------------------------
-
-    def _named(self, func: Any, name: str) -> Any:
-        """The function with its name and the step in the error, should it raise. Reward models pass unchanged."""
-        if isinstance(func, torch.nn.Module):
-            return func
-
-        def failure(error: Exception) -> RewardError:
-            step = self.state.global_step + 1
-            return RewardError(
-                f"reward function {name!r} raised {type(error).__name__} at step {step}: {error}"
-            )
-
-        @functools.wraps(func)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return func(*args, **kwargs)
-            except Exception as error:
-                raise failure(error) from error
-
-        @functools.wraps(func)
-        async def call_async(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return await func(*args, **kwargs)
-            except Exception as error:
-                raise failure(error) from error
-
-        return call_async if inspect.iscoroutinefunction(func) else call
+    def _step_now(self) -> int:
+        return self.state.global_step + 1
 
     def _has_column(self, name: str) -> bool:
         return name in (getattr(self.train_dataset, "column_names", None) or [])
@@ -393,23 +341,10 @@ class AdvantageTrainer(GRPOTrainer):
         return torch.tensor(values, device=self.accelerator.device)
 
 
-def _weighted(rewards: Tensor, weights: Tensor) -> Tensor:
-    """(N, F) -> (N,): weighted sum of what was returned, NaN where every function returned None."""
-    total = (rewards * weights.to(rewards.device)).nansum(1)
-    return total.masked_fill(rewards.isnan().all(1), torch.nan)
-
-
-def _digest(prompt: Any) -> str:
-    text = json.dumps(prompt, sort_keys=True, default=lambda value: type(value).__name__)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
 def _check_needs(needs: frozenset[str], correctness: object, metrics: dict[str, Any]) -> None:
     supplied = {"lengths", "entropy", "truncated", "valid", "reference_rewards", "total_steps", *metrics}
     if correctness is not None:
         supplied.add("correct")
     if missing := sorted(set(needs) - supplied):
         how = "correctness=" if missing == ["correct"] else f"response_metrics={{{missing[0]!r}: ...}}"
-        raise ValueError(
-            f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass {how}"
-        )
+        raise ValueError(f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass {how}")

@@ -117,9 +117,7 @@ class Periodic(TrainerCallback):
     def __init__(self, every: int, updates: int, action: Callable[[int], None]) -> None:
         self.every, self.updates, self.action = every, updates, action
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         step, rest = divmod(state.global_step, self.updates)
         if rest == 0 and step % self.every == 0 and state.global_step < state.max_steps:
             self.action(step)
@@ -151,9 +149,7 @@ class StopOnSignal(TrainerCallback):
         self.stopped = signal.Signals(number).name
         self.tell(f"{self.stopped}: finishing this step, then saving a checkpoint (again to stop at once)")
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if self.stopped is not None and state.global_step % self.updates == 0:
             control.should_save = True
             control.should_training_stop = True

@@ -10,7 +10,6 @@ from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func, the door for our sampler
 
-import torch
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
 from transformers.utils import logging as transformers_logging
@@ -18,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 import upside
 from upside.engines import sampler
 from upside.engines.trl import AdvantageTrainer
+from upside.evaluation.generate import end_ids
 from upside.training import setup
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
@@ -151,7 +151,7 @@ class Run:
     ) -> AdvantageTrainer:
         recipe, problems = self.recipe, self.problems
         order = in_order(recipe.steps * recipe.prompts_per_step, len(problems.train), recipe.seed)
-        ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+        ends = {*end_ids(model, tokenizer), tokenizer.pad_token_id}
         reward = TaskReward(self.rewards, problems.train, ends)
         trainer = AdvantageTrainer(
             model=model,

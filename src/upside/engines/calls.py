@@ -1,0 +1,52 @@
+"""Small pieces around the reward functions a trainer calls."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from upside.rewards import RewardError
+
+
+def named(func: Any, name: str, step: Callable[[], int]) -> Any:
+    """The function, raising RewardError with its name and the step where it raises. Reward models pass unchanged."""
+    if isinstance(func, torch.nn.Module):
+        return func
+
+    def failure(error: Exception) -> RewardError:
+        return RewardError(f"reward function {name!r} raised {type(error).__name__} at step {step()}: {error}")
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            raise failure(error) from error
+
+    @functools.wraps(func)
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await func(*args, **kwargs)
+        except Exception as error:
+            raise failure(error) from error
+
+    return call_async if inspect.iscoroutinefunction(func) else call
+
+
+def weighted(rewards: Tensor, weights: Tensor) -> Tensor:
+    """(N, F) -> (N,): weighted sum of what was returned, NaN where every function returned None."""
+    total = (rewards * weights.to(rewards.device)).nansum(1)
+    return total.masked_fill(rewards.isnan().all(1), torch.nan)
+
+
+def digest(prompt: Any) -> str:
+    """A short fingerprint of a prompt (text or messages; an image counts by its type)."""
+    text = json.dumps(prompt, sort_keys=True, default=lambda value: type(value).__name__)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
