@@ -84,8 +84,14 @@ class Canon:
                 object.__setattr__(self, name, value)
         if self.alpha < 0:
             raise ValueError(f"canon: alpha={self.alpha} must not be negative")
-        if isinstance(self._mu, int | float) and not 0 <= self._mu <= 1:
-            raise ValueError(f"canon: mu={self.mu} must lie in [0, 1]: 1 compares between halves, 0 within them")
+        if isinstance(self._mu, int | float):
+            self._check_mu(self._mu)
+
+    def _check_mu(self, mu: float) -> float:
+        if not 0 <= mu <= 1:
+            said = f" (from {self.mu})" if isinstance(self._mu, Schedule) else ""
+            raise ValueError(f"canon: mu={mu}{said} must lie in [0, 1]: 1 compares between halves, 0 within them")
+        return mu
 
     @cached_property
     def _mu(self) -> float | Schedule:
@@ -104,7 +110,7 @@ class Canon:
         groups, r = rollouts.grouping, advantages
         metric = self._metric(rollouts)
         h = self._high_share(rollouts, metric)  # (N,) share of G+
-        mu = float(self._mu(rollouts) if callable(self._mu) else self._mu)
+        mu = self._check_mu(float(self._mu(rollouts) if callable(self._mu) else self._mu))
         a_high, a_low = (self.alpha, 1.0) if self.alpha_half == "high" else (1.0, self.alpha)
 
         high_size, low_size = groups.sum(h), groups.sum(1 - h)
