@@ -271,9 +271,7 @@ def format_value(option: str, value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"option {option}={value} is not a finite number")
     if isinstance(value, str) and not _reads_back(value):
-        raise ValueError(
-            f"option {option}={value!r} cannot stand in a spec string; use letters, digits and underscores"
-        )
+        raise ValueError(f"option {option}={value!r} cannot stand in a spec string; use letters, digits, underscores")
     return str(value)
 
 
