@@ -1,0 +1,60 @@
+"""explain: one row per response, literally."""
+
+import pytest
+
+import upside
+from upside import Rollouts
+
+
+def test_rows_of_a_whole_chain():
+    batch = Rollouts(
+        rewards=[1, 0, None, 0, 1],
+        groups=["a", "a", "a", "b", "b"],
+        lengths=[3, 5, 4, 2, 9],
+        entropy=[0.25, 0.5, 0.75, 1.0, 1.25],
+        correct=[True, False, False, False, True],
+        reference_rewards=[1, None, 0, 0.125, 0],
+        metrics={"style": [1, 2, 3, 4, 5]},
+    )
+    rows = upside.explain("canon:mu=0.5 > reference_margin > adora_weight:weight_tds=0.5", batch)
+    assert rows[0] == {
+        "row": 0, "group": "a", "valid": True, "reward": 1, "length": 3, "entropy": 0.25, "correct": True,
+        "reference_reward": 1, "style": 1, "metric": 0.25, "half": 0, "after_canon": 0.5, "margin": 0,
+        "after_reference_margin": 0.5, "weight": 0.5, "tas": False, "success": True, "after_adora_weight": 0.25,
+        "advantage": 0.25,
+    }  # fmt: skip
+    assert rows[4]["after_reference_margin"] == pytest.approx(0.78)
+    assert rows[4]["margin"] == pytest.approx(0.28)
+    assert [row["half"] for row in rows] == [0, 1, 0, 0, 1]
+    assert [row["weight"] for row in rows] == [0.5, 0.5, 0.5, 1, 1]
+    assert [row["tas"] for row in rows] == [False, False, False, True, True]
+    assert [row["advantage"] for row in rows] == pytest.approx([0.25, -0.25, 0, -0.625, 0.78])
+    assert rows[2]["valid"] is False
+    assert rows[2]["reward"] != rows[2]["reward"]  # NaN: not 0
+
+
+def test_the_last_column_is_what_is_trained():
+    # trl#7298: the log shows other advantages than those trained on
+    batch = Rollouts([1, 0, 0, 1, 1], list("aabbb"), lengths=[1, 2, 3, 4, 5])
+    for spec in ("grpo", "adora", "canon:metric=length", "rloo > whiten"):
+        trained = upside.estimator(spec)(batch).values.tolist()
+        assert [row["advantage"] for row in upside.explain(spec, batch)] == pytest.approx(trained)
+
+
+def test_columns_of_one_name_are_numbered():
+    batch = Rollouts([1, 0], [7, 7], lengths=[4, 3], metrics={"weight": [70, 80]})
+    rows = upside.explain("dr_grpo > whiten > whiten > adora_weight > adora_weight:weight_tas=3", batch)
+    assert [rows[0][name] for name in ("weight", "weight_2", "weight_3")] == [70, 1, 3]
+    assert {"after_whiten", "after_whiten_2", "after_adora_weight", "after_adora_weight_2"} <= set(rows[0])
+    assert rows[0]["group"] == 7
+
+
+def test_values_are_plain_python():
+    rows = upside.explain("grpo", Rollouts([1, 0], [0, 0]))
+    assert {type(value) for row in rows for value in row.values()} == {int, float, bool}
+    assert set(rows[0]) == {"row", "group", "valid", "reward", "after_group_mean", "after_group_std", "advantage"}
+
+
+def test_errors_come_through():
+    with pytest.raises(ValueError, match=r"needs Rollouts\.lengths"):
+        upside.explain("adora", Rollouts([1, 0], [0, 0]))
