@@ -96,6 +96,6 @@ def test_buckets_equal_one_pass(lm: torch.nn.Module, buckets: int) -> None:
         entropy = -(logp.exp() * logp).sum(-1)
         return logp.gather(2, ids[:, -keep:, None])[..., 0] * mask[:, -keep:], entropy * mask[:, -keep:], None
 
-    whole, parts = score(ids, mask, 7), in_buckets(score, ids, mask, 7, buckets)
+    whole, parts = score(ids, mask, 7), in_buckets(score, buckets, ids, mask, 7)
     torch.testing.assert_close(parts[0], whole[0], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(parts[1], whole[1], atol=1e-4, rtol=1e-4)

@@ -229,3 +229,44 @@ def test_estimator_state_is_saved_and_restored(model: Path, tmp_path: Path) -> N
         assert again.estimator.stages[-1].run.calls == 3
     finally:
         del STAGES["counting_for_test"]
+
+
+@pytest.mark.parametrize("loss", ["dapo", "cross_entropy", "grpo", "sapo"])
+@pytest.mark.parametrize("reuse", [1, 2])
+def test_skipping_zero_advantages_changes_nothing_but_the_work(
+    model: Path, tmp_path: Path, loss: str, reuse: int
+) -> None:
+    def half_dead(completion_ids: list[list[int]], **columns: Any) -> list[float]:
+        return [len(ids) if i < 8 else 1.0 for i, ids in enumerate(completion_ids)]
+
+    changes = {"loss_type": loss, "num_iterations": reuse, "max_steps": 2 * reuse}
+    options = {"estimator": "grpo", "reward_funcs": [half_dead], "rollout_func": rollout, "changes": changes}
+    rows: list[int] = []
+
+    whole = make(model, tmp_path / "a", **options)
+    whole.train()
+    less = make(model, tmp_path / "b", skip_zero_advantage=True, length_buckets=2, **options)
+    less.model.register_forward_pre_hook(
+        lambda _, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    less.train()
+    for key in ("loss", "grad_norm", "entropy"):
+        one, other = ([log[key] for log in t.state.log_history if "loss" in log] for t in (whole, less))
+        tolerance = 2e-2 if key == "entropy" and reuse > 1 else 1e-4
+        assert other == pytest.approx(one, rel=tolerance, abs=1e-5)
+    for a, b in zip(whole.model.parameters(), less.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-2)
+    assert 4 in rows  # two buckets of the eight live rows
+
+
+def test_a_batch_without_any_signal(model: Path, tmp_path: Path) -> None:
+    def dead(completion_ids: list, **columns: Any) -> list[float]:
+        return [1.0] * len(completion_ids)
+
+    options = {"reward_funcs": [dead], "rollout_func": rollout, "skip_zero_advantage": True}
+    trainer = make(model, tmp_path, estimator="grpo", **options)
+    trainer.train()
+    assert tiny.losses(trainer) == [0.0, 0.0, 0.0]
+    initial = tiny.Qwen2ForCausalLM.from_pretrained(model)
+    for a, b in zip(trainer.model.parameters(), initial.parameters(), strict=True):
+        assert torch.equal(a, b)

@@ -1,27 +1,30 @@
-"""Score a padded batch in length-sorted parts, so that short rows do not pay for the padding of long ones."""
+"""Cheaper scoring passes over a padded batch: length-sorted parts, and no work for rows that train nothing.
+
+A scoring pass is `score(input_ids, attention_mask, keep, **kwargs) -> (log-probabilities, entropies or None, None)`
+with input_ids and attention_mask (B, P+T), prompts left-padded and responses right-padded, and keep = T.
+Log-probabilities and entropies are (B, T). What is built here is such a pass again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+Scores = tuple[Tensor, Tensor | None, Any]
+Score = Callable[..., Scores]
 
 
 def in_buckets(
-    score: Callable[..., tuple],
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    keep: int,
-    buckets: int,
-    **kwargs: Any,
-) -> tuple[Tensor, Tensor | None, None]:
-    """`score(ids, mask, keep, **kwargs)` over `buckets` parts of the rows, trimmed to each part's longest row.
+    score: Score, buckets: int, input_ids: Tensor, attention_mask: Tensor, keep: int, **kwargs: Any
+) -> Scores:
+    """`score` over `buckets` parts of the rows, each trimmed to its longest prompt and response.
 
-    input_ids, attention_mask: (B, P+T), prompts left-padded, completions right-padded; keep: T.
-    Returns log-probabilities and entropies (B, T) in the order of the input, 0 at padding, and None for the
-    auxiliary loss. Equal to one pass over all rows up to rounding.
+    Rows come back in their order, padding positions as 0; equal to one pass up to rounding.
     """
     rows, prompt = input_ids.shape[0], input_ids.shape[1] - keep
     width = torch.arange(1, keep + 1, device=input_ids.device)
@@ -33,8 +36,35 @@ def in_buckets(
         left = int((mask[:, :prompt] == 0).all(0).long().cumprod(0).sum())
         columns = slice(left, prompt + right)
         logp, entropy, _ = score(input_ids[part, columns], mask[:, columns], right, **kwargs)
-        logps.append(torch.nn.functional.pad(logp, (0, keep - right)))
+        logps.append(pad(logp, (0, keep - right)))
         if entropy is not None:
-            entropies.append(torch.nn.functional.pad(entropy, (0, keep - right)))
+            entropies.append(pad(entropy, (0, keep - right)))
     back = order.argsort()
     return torch.cat(logps)[back], torch.cat(entropies)[back] if entropies else None, None
+
+
+@dataclass(frozen=True)
+class IdleRows:
+    """Rows of advantage 0, and what stands in for their scores.
+
+    idle: (B,) bool. old_logps: (B, T) log-probabilities at sampling time, None where the ratio is 1 by construction.
+    entropy: (B,) mean entropy of each response, given to each of its tokens.
+    """
+
+    idle: Tensor
+    old_logps: Tensor | None
+    entropy: Tensor
+
+
+def without_idle(
+    score: Score, rows: IdleRows, input_ids: Tensor, attention_mask: Tensor, keep: int, **kwargs: Any
+) -> Scores:
+    """`score` over the rows that are not idle. Idle rows get a ratio of 1 and their known entropy."""
+    live = (~rows.idle).nonzero()[:, 0]
+    logp, entropy, _ = score(input_ids[live], attention_mask[live], keep, **kwargs)
+    filler = logp.new_zeros(len(input_ids), keep) if rows.old_logps is None else rows.old_logps.to(logp.dtype)
+    logps = filler.index_copy(0, live, logp)
+    if entropy is None:
+        return logps, None, None
+    known = rows.entropy.to(entropy.dtype)[:, None].expand(-1, keep).clone()
+    return logps, known.index_copy(0, live, entropy), None

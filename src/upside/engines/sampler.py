@@ -53,9 +53,18 @@ class _BufferedLayer(DynamicLayer):
         return self.keys, self.values
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        length = self.get_seq_length()
-        self.key_buffer, self.value_buffer = self.key_buffer[indices], self.value_buffer[indices]
-        self.keys, self.values = self.key_buffer[:, :, :length], self.value_buffer[:, :, :length]
+        length, rows = self.get_seq_length(), len(indices)
+        self.key_buffer = _select(self.key_buffer, indices, length)
+        self.value_buffer = _select(self.value_buffer, indices, length)
+        self.keys, self.values = self.key_buffer[:rows, :, :length], self.value_buffer[:rows, :, :length]
+
+
+def _select(buffer: Tensor, rows: Tensor, length: int) -> Tensor:
+    """The given rows of a buffer, of which `length` positions are in use; in place where they are fewer."""
+    used = buffer[:, :, :length][rows]
+    target = buffer[: len(rows)] if len(rows) <= len(buffer) else buffer.new_empty(len(rows), *buffer.shape[1:])
+    target[:, :, :length] = used
+    return target
 
 
 def _new_cache(model: PreTrainedModel, room: int) -> DynamicCache:

@@ -27,13 +27,14 @@ from trl import GRPOTrainer
 
 from upside.chain import Advantages, Estimator
 from upside.chain import estimator as make_estimator
-from upside.engines.buckets import in_buckets
+from upside.engines.buckets import IdleRows, in_buckets, without_idle
 from upside.engines.calls import digest, named, weighted
 from upside.engines.reference import Reference
 from upside.rollouts import Rollouts
 
 STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
+PLAIN_ARGUMENTS = ("batch_size", "compute_entropy", "compute_aux_loss")
 
 ResponseFunc = Callable[..., Sequence[Any]]
 
@@ -75,6 +76,9 @@ class AdvantageTrainer(GRPOTrainer):
     on_rollouts: called on the main process with the ScoredRollouts of every training batch.
     length_buckets: score the batch in this many length-sorted parts so that short responses do not pay for the
         padding of long ones (single process and text only; 1 = TRL's own single pass, bit for bit).
+    skip_zero_advantage: leave responses whose advantage is exactly 0 out of the update's forward and backward pass:
+        they add nothing to the loss or its gradient. Takes effect where that is so (no KL term, no entropy bonus,
+        text only) and where the sampler has measured the entropies, so that the logged entropy stays that of all.
 
     `args.loss_type` takes two more values: "cross_entropy", the token mean of -A log pi over the whole optimiser step,
     and "cross_entropy_micro", the same per micro-batch and then averaged, as in AAPO's released code. Both need beta 0.
@@ -95,6 +99,7 @@ class AdvantageTrainer(GRPOTrainer):
         response_metrics: dict[str, ResponseFunc] | None = None,
         on_rollouts: Callable[[ScoredRollouts], None] | None = None,
         length_buckets: int = 1,
+        skip_zero_advantage: bool = False,
         **kwargs: Any,
     ) -> None:
         self.estimator = make_estimator(estimator) if isinstance(estimator, str) else estimator
@@ -102,7 +107,9 @@ class AdvantageTrainer(GRPOTrainer):
         self.response_metrics = dict(response_metrics or {})
         self.on_rollouts = on_rollouts
         self.length_buckets = length_buckets
+        self.skip_zero_advantage = skip_zero_advantage
         self._tap: dict[str, Any] | None = None
+        self._idle: IdleRows | None = None
         _check_needs(self.estimator.needs, correctness, self.response_metrics)
         super().__init__(*args, **kwargs)
         if self.loss_type in CROSS_ENTROPY_LOSSES and self.beta != 0.0:
@@ -130,18 +137,19 @@ class AdvantageTrainer(GRPOTrainer):
         *args: Any,
         **kwargs: Any,
     ) -> tuple:
-        """TRL's scoring pass; remembers the entropies when it runs on the policy before the update."""
-        wanted = self._tap is not None and model is self.model and "entropy" in self.estimator.needs
-        if wanted:
+        """TRL's scoring pass, in buckets and without idle rows where asked; keeps the entropies of the first one."""
+        tapped = self._tap is not None and "entropy" in self.estimator.needs
+        if tapped:
             kwargs["compute_entropy"] = True
-        score = functools.partial(super()._get_per_token_logps_and_entropies, model)
-        multimodal = any(v is not None for k, v in kwargs.items() if k not in ("batch_size", "compute_entropy"))
-        if self.length_buckets > 1 and not args and not multimodal and self.accelerator.num_processes == 1:
-            out = in_buckets(score, input_ids, attention_mask, logits_to_keep, self.length_buckets, **kwargs)
-        else:
-            out = score(input_ids, attention_mask, logits_to_keep, *args, **kwargs)
-        if wanted and self._tap is not None:
-            self._tap["entropies"] = out[1]
+        score: Callable[..., tuple] = functools.partial(super()._get_per_token_logps_and_entropies, model)
+        text = not args and all(v is None for k, v in kwargs.items() if k not in PLAIN_ARGUMENTS)
+        if text and self.length_buckets > 1 and self.accelerator.num_processes == 1:
+            score = functools.partial(in_buckets, score, self.length_buckets)
+        if text and self._idle is not None:
+            score = functools.partial(without_idle, score, self._idle)
+        out = score(input_ids, attention_mask, logits_to_keep, *args, **kwargs)
+        if tapped and self._tap is not None:
+            self._tap.setdefault("entropies", out[1])
         return out
 
     # ---- the advantages -----------------------------------------------------------------------------------------
@@ -187,7 +195,8 @@ class AdvantageTrainer(GRPOTrainer):
             if "correct" in needs or bool(known.all()):
                 fields["correct"] = correct.nan_to_num(0.0) > 0.5
         if "sampled_entropy" in inputs[0]:  # a sampler of ours has measured it
-            fields["entropy"] = gather(self._column(inputs, "sampled_entropy"))
+            output["sampled_entropy"] = self._column(inputs, "sampled_entropy")
+            fields["entropy"] = gather(output["sampled_entropy"])
         elif "entropy" in needs:
             fields["entropy"] = gather(self._entropy(output, tap, lengths))
         if self._reference is not None:
@@ -240,7 +249,8 @@ class AdvantageTrainer(GRPOTrainer):
         Free where TRL scores the batch anyway; otherwise one forward pass without gradient.
         """
         mask = output["completion_mask"]
-        entropies = tap.get("entropies")
+        # the first pass of the batch is the policy's where TRL keeps old log-probabilities; else it is a reference's
+        entropies = tap.get("entropies") if "old_per_token_logps" in output else None
         if self.mask_truncated_completions:  # TRL blanks these rows, attention included; the estimator wants them whole
             mask = (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]).to(mask.dtype)
             entropies = None
@@ -290,11 +300,27 @@ class AdvantageTrainer(GRPOTrainer):
         for name, value in result.metrics.items():
             self._metrics["train"][f"advantage/{name}"].append(float(value))
 
-    # ---- the loss of GPG and AAPO -------------------------------------------------------------------------------
+    # ---- the loss -----------------------------------------------------------------------------------------------
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        if self.loss_type not in CROSS_ENTROPY_LOSSES:
+        try:
+            self._idle = self._idle_rows(inputs) if model.training else None
+            if self.loss_type in CROSS_ENTROPY_LOSSES:
+                return self._cross_entropy(model, inputs)
             return super()._compute_loss(model, inputs)
+        finally:
+            self._idle = None
+
+    def _idle_rows(self, inputs: dict[str, Any]) -> IdleRows | None:
+        extra_terms = self.beta != 0.0 or self._entropy_bonus_enabled or self.top_entropy_quantile < 1.0
+        if not self.skip_zero_advantage or extra_terms or "sampled_entropy" not in inputs:
+            return None
+        idle = inputs["advantages"] == 0
+        idle[0] &= not bool(idle.all())  # one row stays, so that a backward pass exists on every process
+        return IdleRows(idle, inputs.get("old_per_token_logps"), inputs["sampled_entropy"])
+
+    def _cross_entropy(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The policy loss of GPG and AAPO."""
         known = inspect.signature(super()._get_per_token_logps_and_entropies).parameters
         logps, entropies, _ = self._get_per_token_logps_and_entropies(
             model,

@@ -105,6 +105,7 @@ class Recipe:
     report_to: list[str] = field(default_factory=list)  # tensorboard, wandb, trackio
     threads: int | None = None  # CPU threads; None: one per free core, at most 4
     length_buckets: int = 4  # parts of similar length in which a batch is scored
+    skip_zero_advantage: bool = True  # no forward and backward pass for responses that train nothing
     trl: dict[str, Any] = field(default_factory=dict)  # further fields of trl.GRPOConfig, as they are
 
     @property

@@ -163,6 +163,7 @@ class Run:
             correctness=reward.correct,
             on_rollouts=recorder.keep,
             length_buckets=recipe.length_buckets,
+            skip_zero_advantage=recipe.skip_zero_advantage,
             rollout_func=_timed(sampler.rollout, recorder.phases) if recipe.sampler == "upside" else None,
             callbacks=[recorder, stop],
         )
