@@ -63,11 +63,12 @@ def test_error_names_the_row_without_a_reference():
 
 
 def test_pairing_by_group_mean():
-    # mean of the given references 1/2: gap +1/2 clipped to 0.28, and -1/2 to -0.2, the missing one included
+    # mean of the given references 1/2: gaps +1/2 and -1/2, for the row without its own reference too
     given = group([1, 0, 1], [1, 0, None])
     base = values("dr_grpo", given)
-    got = values("aapo:scale_by_std=false,pairing=group_mean", given)
-    assert close(got, [a + m for a, m in zip(base, [0.28, -0.2, 0.28], strict=True)])
+    for bounds, margins in (("low=none,high=none", [0.5, -0.5, 0.5]), ("low=-0.2,high=0.28", [0.28, -0.2, 0.28])):
+        got = values(f"aapo:scale_by_std=false,pairing=group_mean,{bounds}", given)
+        assert close(got, [a + m for a, m in zip(base, margins, strict=True)])
     assert values("aapo:pairing=group_mean", group([1, 1], [None, None])) == [0, 0]
 
 
