@@ -33,7 +33,15 @@ def workplace(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         "def low_bytes(responses):\n"
         "    return [sum(ord(c) % 256 for c in text) / (1 + len(text)) / 256 for text in responses]\n\n\n"
         "def broken(responses):\n"
-        "    raise RuntimeError('no scorer')\n"
+        "    raise RuntimeError('no scorer')\n\n\n"
+        "calls = []\n\n\n"
+        "def moody(responses):\n"
+        "    from pathlib import Path\n"
+        "    if len(responses) > 1:\n"
+        "        calls.append(1)\n"
+        "    if Path('moody').exists() and len(calls) >= 12 + 10:\n"
+        "        raise RuntimeError('moody')\n"
+        "    return low_bytes(responses)\n"
     )
     (tmp_path / "small.yaml").write_text(
         f"name: small\nmodel: {model}\ntask: sums.jsonl\n"

@@ -229,6 +229,18 @@ def test_a_reward_that_raises_names_itself_and_keeps_the_run() -> None:
     assert json.loads(Path("run/summary.json").read_text())["before"]["greedy"]["n"] == 6
 
 
+def test_a_reward_that_raises_midway_loses_no_step(workplace: Path) -> None:
+    run("output=whole", "eval.problems=0", "estimator=aapo", "rewards=['python:tiny_rewards:moody']")
+    (workplace / "moody").touch()
+    with pytest.raises(ValueError, match=r"at step 5.*moody.*continue with: upside train run/recipe.yaml resume=true"):
+        run("eval.problems=0", "estimator=aapo", "rewards=['python:tiny_rewards:moody']")
+    assert [row["step"] for row in metrics("run")] == [1, 2, 3, 4]
+    (workplace / "moody").unlink()
+    train(load("run/recipe.yaml", ["resume=true"]))
+    assert metrics("run") == metrics("whole")
+    assert rollouts("run") == rollouts("whole")
+
+
 @pytest.mark.usefixtures("workplace")
 def test_report_to_reaches_tensorboard() -> None:
     run("steps=1", "eval.problems=0", "report_to=[tensorboard]")

@@ -21,6 +21,8 @@ def named(func: Any, name: str, step: Callable[[], int]) -> Any:
         return func
 
     def failure(error: Exception) -> RewardError:
+        if isinstance(error, RewardError):  # it names the function already
+            return RewardError(f"at step {step()}: {error}")
         return RewardError(f"reward function {name!r} raised {type(error).__name__} at step {step()}: {error}")
 
     @functools.wraps(func)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+import torch
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import upside
 from upside.engines.trl import ScoredRollouts
@@ -133,6 +134,7 @@ class StopOnSignal(TrainerCallback):
         self.updates, self.tell = updates, tell
         self.stopped: str | None = None
         self._before: dict[int, Any] = {}
+        self._random: torch.Tensor | None = None  # of the CPU, before the step under way
 
     def __enter__(self) -> StopOnSignal:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -148,6 +150,15 @@ class StopOnSignal(TrainerCallback):
             raise KeyboardInterrupt
         self.stopped = signal.Signals(number).name
         self.tell(f"{self.stopped}: finishing this step, then saving a checkpoint (again to stop at once)")
+
+    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+        self._random = torch.get_rng_state()
+
+    def save_last_step(self, trainer: Trainer) -> None:
+        """Save a checkpoint as of the last finished step, after a step that failed while it was sampling or scoring."""
+        if trainer.state.global_step > 0 and self._random is not None:
+            torch.set_rng_state(self._random)
+            trainer._save_checkpoint(trainer.model, trial=None)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if self.stopped is not None and state.global_step % self.updates == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ import upside
 from upside.engines import sampler
 from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
+from upside.rewards import RewardError
 from upside.training import setup
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
@@ -54,8 +56,17 @@ class Run:
         """Train, evaluate, write the run folder; returns its summary.
 
         Raises Interrupted after SIGINT or SIGTERM, and ValueError subclasses for a recipe, task or folder that cannot
-        be used.
+        be used, or a reward function that raises: what was done until then is kept, and `resume=true` continues.
         """
+        try:
+            return self._execute()
+        except KeyboardInterrupt:
+            if not hasattr(self, "folder"):
+                raise
+            raise Interrupted("SIGINT", resume_command(self.folder)) from None
+
+    def _execute(self) -> dict[str, Any]:
+        warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
         threads = set_threads(self.recipe.threads)
@@ -132,6 +143,9 @@ class Run:
         try:
             with stop:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except RewardError as error:
+            stop.save_last_step(trainer)
+            raise RewardError(f"{error}; once it is mended, continue with: {resume_command(self.folder)}") from error
         finally:
             self.console.stop()
         if stop.stopped is not None and trainer.state.global_step < config.max_steps:
