@@ -59,6 +59,12 @@ def test_factorize_keeps_ids_apart():
     assert ids == ["1", 1, (1,), "01"]
 
 
+def test_constant_has_no_tolerance():
+    groups = Groups(torch.tensor([0, 0, 1, 1]), 2, torch.ones(4, dtype=torch.bool))
+    x = torch.tensor([1.0, 1.0 + 2**-52, 0.7, 0.7], dtype=torch.float64)
+    assert groups.constant(x).tolist() == [False, True]
+
+
 def test_a_mean_of_large_equal_numbers_is_exact_enough():
     rollouts = Rollouts([1e6 + 0.1] * 7, [0] * 7)
     assert rollouts.grouping.constant(rollouts.scores).all()

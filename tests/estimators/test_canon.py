@@ -246,8 +246,9 @@ def test_metrics():
     assert metrics["canon_gap"] == pytest.approx(0)  # 1/2 against 1/2, and a tied group
     assert metrics["canon_tied_groups"] == 0.5
     assert metrics["canon_odd_groups"] == 0.5
-    gaps = upside.estimator("canon")(
-        upside.Rollouts([1, 1, 0, 0, 0, 1], [0, 0, 0, 0, 1, 1], entropy=[4, 3, 2, 1, 2, 1])
-    )
-    assert gaps.metrics["canon_gap"] == pytest.approx((1 - 1) / 2)
-    assert gaps.metrics["canon_abs_gap"] == pytest.approx((1 + 1) / 2)
+    halves = upside.Rollouts([1, 1, 0, 0, 0, 1], [0, 0, 0, 0, 1, 1], entropy=[4, 3, 2, 1, 2, 1])  # gaps 1 and -1
+    metrics = upside.estimator("canon")(halves).metrics
+    assert metrics["canon_gap"] == pytest.approx(0)
+    assert metrics["canon_abs_gap"] == pytest.approx(1)
+    longer_is_right = upside.Rollouts([1, 0, 0], [0, 0, 0], lengths=[9, 2, 1])  # 1 / 1.5 against 0
+    assert upside.estimator("canon_eff")(longer_is_right).metrics["canon_gap"] == pytest.approx(2 / 3)
