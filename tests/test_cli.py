@@ -106,6 +106,20 @@ def test_errors_are_one_line_and_exit_code_two(arguments: tuple[str, ...], messa
     assert len(result.output.strip().splitlines()) == 1
 
 
+def test_evaluate_a_model_folder(tmp_path: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parent / "engines"))
+    import tiny
+
+    folder = tiny.model_folder(tmp_path / "model")
+    arguments = ["--task", "arithmetic", "--problems", "3", "--samples", "2", "--max-new-tokens", "4", "--threads", "1"]
+    result = call("evaluate", str(folder), *arguments, "--output", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out" / "evaluation.json").exists()
+    again = call("evaluate", str(folder), *arguments, "--output", str(tmp_path / "out"))
+    assert again.exit_code == 2
+    assert "already holds an evaluation" in again.output
+
+
 def test_debug_shows_the_traceback() -> None:
     result = call("--debug", "train", "stepz=3")
     assert result.exit_code == 1

@@ -79,3 +79,16 @@ def test_a_column_replaces_the_sampling(model: Path, tmp_path: Path) -> None:
 
 def test_no_reference_model_where_none_is_needed(model: Path, tmp_path: Path) -> None:
     assert make(model, tmp_path, estimator="grpo")._reference is None
+
+
+def test_with_adapters_the_reference_is_the_base_model(model: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    adapters = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"])
+    trainer = make(model, tmp_path, changes={"learning_rate": 0.1}, peft_config=adapters)
+    trainer.train()
+    prompts = [[5, 6, 7], [9, 10]] * 3
+    torch.manual_seed(0)
+    reference = trainer._reference._sample(prompts)
+    torch.manual_seed(0)
+    initial = AutoModelForCausalLM.from_pretrained(model)
+    assert reference == sample(initial, prompts, eos_ids=trainer.eos_token_ids, max_new_tokens=12).ids

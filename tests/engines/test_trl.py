@@ -173,6 +173,16 @@ def test_named_metric(model: Path, tmp_path: Path) -> None:
     assert seen[0].batch.metrics["digits"].tolist() == expected
 
 
+def test_a_column_serves_as_a_metric(model: Path, tmp_path: Path) -> None:
+    rows = tiny.dataset().add_column("baseline", [i / 64 for i in range(64)])
+    seen: list[ScoredRollouts] = []
+    make(model, tmp_path, estimator="remax", train_dataset=rows, on_rollouts=seen.append).train()
+    batch = seen[0].batch
+    torch.testing.assert_close(
+        seen[0].advantages.values, (batch.rewards - batch.metrics["baseline"]).float(), atol=1e-6, rtol=1e-6
+    )
+
+
 def test_a_need_that_nobody_supplies_is_refused_before_training(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"needs digits.*response_metrics"):
         make(model, tmp_path, estimator="canon:metric=digits")

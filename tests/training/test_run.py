@@ -217,6 +217,22 @@ def test_data_files(workplace: Path) -> None:
 
 
 @pytest.mark.usefixtures("workplace")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("report_to=[wandb]", "report_to: wandb is not installed"),
+        ("sampler=vllm", "sampler: vllm"),
+        ("micro_batch=5", "micro_batch: 5 does not divide the 16 responses"),
+        ("trl.no_such_field=1", "trl: .*no_such_field"),
+    ],
+)
+def test_what_this_machine_or_trl_cannot_do(change: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(change)
+    assert not Path("run").exists()
+
+
+@pytest.mark.usefixtures("workplace")
 def test_missing_model() -> None:
     with pytest.raises(ValueError, match="model: cannot load 'no/such/model'"):
         run("model=no/such/model")

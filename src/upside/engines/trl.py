@@ -34,6 +34,9 @@ from upside.rollouts import Rollouts
 
 STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
+MEASURED = frozenset(
+    {"lengths", "entropy", "truncated", "valid", "correct", "reference_rewards", "total_steps"}
+)  # Rollouts fields the trainer fills; any other need is a metric by name
 PLAIN_ARGUMENTS = ("batch_size", "compute_entropy", "compute_aux_loss")
 
 ResponseFunc = Callable[..., Sequence[Any]]
@@ -72,7 +75,8 @@ class AdvantageTrainer(GRPOTrainer):
     estimator: a spec string ("canon:metric=length,mu=0.5 > adora_weight") or an estimator object.
     correctness: a function with the signature of a reward function that returns True, False or None (unknown) per
         response: the outcome apart from reward shaping. Estimators that read `correct` need it.
-    response_metrics: name -> function of the same signature returning one number per response; CANON can regroup by it.
+    response_metrics: name -> function of the same signature returning one number per response, for estimators that read
+        a metric of that name (CANON can regroup by it); a data-set column of the name does as well.
     on_rollouts: called on the main process with the ScoredRollouts of every training batch.
     length_buckets: score the batch in this many length-sorted parts so that short responses do not pay for the
         padding of long ones (single process and text only; 1 = TRL's own single pass, bit for bit).
@@ -110,7 +114,8 @@ class AdvantageTrainer(GRPOTrainer):
         self.skip_zero_advantage = skip_zero_advantage
         self._tap: dict[str, Any] | None = None
         self._idle: IdleRows | None = None
-        _check_needs(self.estimator.needs, correctness, self.response_metrics)
+        columns = getattr(kwargs.get("train_dataset"), "column_names", None) or ()
+        _check_needs(self.estimator.needs, correctness, {*self.response_metrics, *columns})
         super().__init__(*args, **kwargs)
         if self.loss_type in CROSS_ENTROPY_LOSSES and self.beta != 0.0:
             raise ValueError(f"loss_type {self.loss_type!r} has no KL term; set beta=0 (it is {self.beta})")
@@ -206,6 +211,8 @@ class AdvantageTrainer(GRPOTrainer):
         fields["metrics"] = {
             name: gather(self._called(func, name, inputs, tap)) for name, func in self.response_metrics.items()
         }
+        for name in sorted(needs - MEASURED - set(self.response_metrics)):
+            fields["metrics"][name] = gather(self._column(inputs, name))
         updates = max(1, self.args.steps_per_generation * self.num_iterations // self.args.gradient_accumulation_steps)
         batch = Rollouts(
             rewards=rewards,
@@ -367,10 +374,12 @@ class AdvantageTrainer(GRPOTrainer):
         return torch.tensor(values, device=self.accelerator.device)
 
 
-def _check_needs(needs: frozenset[str], correctness: object, metrics: dict[str, Any]) -> None:
-    supplied = {"lengths", "entropy", "truncated", "valid", "reference_rewards", "total_steps", *metrics}
-    if correctness is not None:
-        supplied.add("correct")
-    if missing := sorted(set(needs) - supplied):
-        how = "correctness=" if missing == ["correct"] else f"response_metrics={{{missing[0]!r}: ...}}"
-        raise ValueError(f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass {how}")
+def _check_needs(needs: frozenset[str], correctness: object, given: set[str]) -> None:
+    missing = sorted(needs - MEASURED - given)
+    if "correct" in needs and correctness is None:
+        raise ValueError("the estimator needs correct, the outcome of each response; pass correctness=FUNCTION")
+    if missing:
+        raise ValueError(
+            f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass "
+            f"response_metrics={{{missing[0]!r}: FUNCTION}} or give the data set a column of that name"
+        )

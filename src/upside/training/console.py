@@ -8,15 +8,15 @@ from typing import Any
 from rich.console import Console as RichConsole
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-LIVE = (
-    ("reward", "reward", ".3f"),
-    ("accuracy", "accuracy", ".1%"),
-    ("length", "length", ".1f"),
-    ("entropy", "entropy", ".3f"),
-    ("zero_advantage_share", "zero-adv", ".0%"),
+LIVE = (  # key in metrics.jsonl, its name in a plain line and on the progress bar, format
+    ("reward", "reward", "reward", ".3f"),
+    ("accuracy", "accuracy", "acc", ".1%"),
+    ("length", "length", "len", ".1f"),
+    ("entropy", "entropy", "entropy", ".2f"),
+    ("zero_advantage_share", "zero-adv", "zero", ".0%"),
 )
 
 
@@ -38,20 +38,26 @@ class Console:
         self._total, self._every = total, max(1, total // 20)
         if not self.out.is_terminal:
             return
+        narrow = Column(no_wrap=True)
         self._progress = Progress(
-            MofNCompleteColumn(), BarColumn(bar_width=20), TimeRemainingColumn(compact=True),
-            TextColumn("{task.description}", markup=False), console=self.out,
-        )  # fmt: skip
+            MofNCompleteColumn(table_column=narrow),
+            BarColumn(bar_width=8),
+            TimeRemainingColumn(compact=True, table_column=narrow),
+            TextColumn("{task.description}", markup=False, table_column=narrow),
+            console=self.out,
+        )
         self._task = self._progress.add_task("", total=total, completed=done)
         self._progress.start()
 
     def step(self, row: dict[str, Any]) -> None:
         """Show a finished step."""
-        values = "  ".join(f"{label} {row[key]:{form}}" for key, label, form in LIVE if row.get(key) is not None)
+        known = [(row[key], long, short, form) for key, long, short, form in LIVE if row.get(key) is not None]
         if self._progress is not None:
-            self._progress.update(self._task, completed=row["step"], description=values)
+            text = " ".join(f"{short} {value:{form}}" for value, _, short, form in known)
+            self._progress.update(self._task, completed=row["step"], description=text)
         elif row["step"] % self._every == 0 or row["step"] in (1, self._total):
-            self.note(f"step {row['step']}/{self._total}  {values}  {row['seconds']:.1f} s")
+            text = "  ".join(f"{long} {value:{form}}" for value, long, _, form in known)
+            self.note(f"step {row['step']}/{self._total}  {text}  {row['seconds']:.1f} s")
 
     def stop(self) -> None:
         """End the progress bar."""

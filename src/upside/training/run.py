@@ -14,6 +14,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func, the door
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
 from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig
 
 import upside
 from upside.engines import sampler
@@ -70,6 +71,7 @@ class Run:
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
         threads = set_threads(self.recipe.threads)
+        config = setup.trainer_config(self.recipe, self.recipe.folder / "checkpoints")
         with self._phase("load"):
             model, tokenizer = setup.load_model(self.recipe)
             self.problems = setup.load_problems(self.recipe, tokenizer)
@@ -78,7 +80,7 @@ class Run:
         self._announce(model, threads)
         before = self._evaluate("before", model, tokenizer)
         with self._phase("train"):
-            model = self._train(model, tokenizer)
+            model = self._train(model, tokenizer, config)
         after = self._evaluate("after", model, tokenizer)
         return self._finish(before, after) if self.main else {}
 
@@ -125,9 +127,8 @@ class Run:
 
     # ---- training -----------------------------------------------------------------------------------------------
 
-    def _train(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    def _train(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: GRPOConfig) -> PreTrainedModel:
         recipe = self.recipe
-        config = setup.trainer_config(recipe, self.folder.checkpoints)
         checkpoint = self.folder.last_checkpoint() if recipe.resume else None
         done = int(checkpoint.name.rpartition("-")[2]) // recipe.updates if checkpoint else 0
         if self.main:
@@ -159,7 +160,7 @@ class Run:
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        config: Any,
+        config: GRPOConfig,
         recorder: Recorder,
         stop: StopOnSignal,
     ) -> AdvantageTrainer:

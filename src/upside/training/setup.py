@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,11 @@ def trainer_config(recipe: Recipe, output: Path) -> GRPOConfig:
     if (per_update // world) % micro:
         raise RecipeError(f"micro_batch: {micro} does not divide the {per_update // world} responses of an update")
     on_gpu = torch.cuda.is_available()
+    for key, name in [*(("report_to", name) for name in recipe.report_to), ("sampler", recipe.sampler)]:
+        if name in ("tensorboard", "wandb", "trackio", "vllm") and importlib.util.find_spec(name) is None:
+            raise RecipeError(f"{key}: {name} is not installed; install it with: pip install {name}")
+    if recipe.sampler == "vllm" and not on_gpu:
+        raise RecipeError("sampler: vllm needs a GPU; on this machine use sampler=upside")
     values: dict[str, Any] = {
         "output_dir": str(output),
         "per_device_train_batch_size": micro,
