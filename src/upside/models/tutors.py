@@ -11,8 +11,9 @@ the strategy, so a learner has to drop them one by one. Each solution follows on
 
 Trace formats (fillers left out):
 
-    23+7*8-19            7*8=56;23+56=79;79-19=60#60      with checks 7*8=54?56;…
-    A:Bn;B:A=C;C:Ak|Bn   AkBnCnx;AnBkCk!#nkk              suppose A is a knight; x contradiction, ! all fits
+    7*8+9-6              7*8=56;56+9=65;65-6=59#59                with checks: 7*8=49?56;…
+    A:Bn;B:A=C;C:Ak|Bn   Ak:Bn,Bn:A=C,Cn:Ak|Bnx;An:Bn,…!#nkk      suppose A is a knight: A says Bn, so B is n, …
+                                                                  x is a contradiction, ! is none
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ HABITS: dict[str, float] = {
     "times_mixed": 0.15,  # one factor above 5
     "times_large": 0.35,  # both factors above 5
     "times_nine": 0.45,  # a factor is 9
-    "sign": 0.30,  # a minus right before or after a product (read as plus)
-    "copy": 0.20,  # a third or later operand with falling digits (52 copied as 25)
-    "stop": 0.35,  # before the last step of four (answers with what is there)
+    "sign": 0.30,  # a minus right after a product (read as plus)
+    "nine": 0.25,  # a 9 to add or subtract after the first step (copied as 6)
+    "twin": 0.40,  # the same digit added or subtracted twice in a row (skipped)
+    "stop": 0.30,  # before the last step of four or more (answers with what is there)
     # knights: claim and speaker (k/n) when it settles the next person (settled the wrong way round)
     "is_k": 0.03,
     "is_n": 0.15,
@@ -104,17 +106,19 @@ class Tutor:
 
     style: Style
     rng: random.Random
+    flawless: bool = False
 
     def slips(self, habit: str) -> bool:
         """Whether the habit strikes now."""
-        return self.rng.random() < HABITS[habit] * (RAMBLE_SLIPS if self.style == "ramble" else 1.0)
+        factor = RAMBLE_SLIPS if self.style == "ramble" else 1.0
+        return not self.flawless and self.rng.random() < HABITS[habit] * factor
 
     def result(self, right: str, wrong: str, habit: str) -> tuple[str, str]:
         """What is written for one result and the value it leaves: ``("54?56", "56")``."""
         value = wrong if self.slips(habit) else right
         if self.style != "check":
             return value, value
-        keep = self.rng.random() < ((1 - CATCH) if value != right else (1 - SPOIL))
+        keep = self.flawless or self.rng.random() < ((1 - CATCH) if value != right else (1 - SPOIL))
         second = value if keep else (right if value == wrong else wrong)
         return f"{value}?{second}", second
 
@@ -125,8 +129,9 @@ class Tutor:
         return "".join(self.rng.choice(FILLERS) for _ in range(self.rng.choice((0, 1, 1, 2, 3))))
 
     def again(self, line: str) -> str:
-        """A line, repeated now and then when rambling."""
-        return f"{line} wait;{line}" if self.style == "ramble" and self.rng.random() < 0.15 else line
+        """A line, repeated now and then when rambling (if it is short)."""
+        repeat = self.style == "ramble" and len(line) <= 10 and self.rng.random() < 0.2
+        return f"{line} wait;{line}" if repeat else line
 
 
 def sum_habit(left: int, sign: str, right: int) -> tuple[str, int]:
@@ -138,9 +143,7 @@ def sum_habit(left: int, sign: str, right: int) -> tuple[str, int]:
         return ("ten" if units == 10 else "carry"), left + right - 10
     if left % 10 >= right % 10:
         return "take", left - right - 1
-    if left % 10 == 0:
-        return "zero", 10 * (left // 10 - right // 10) + right % 10
-    return "borrow", left - right + 10
+    return ("zero", left + right) if left % 10 == 0 else ("borrow", left - right + 10)
 
 
 def step_habit(left: int, sign: str, right: int) -> tuple[str, int]:
@@ -154,37 +157,39 @@ def step_habit(left: int, sign: str, right: int) -> tuple[str, int]:
     return ("times_small", "times_mixed", "times_large")[large], wrong
 
 
-def misread(tutor: Tutor, tokens: list[str], at: int, after_product: bool, first: bool) -> tuple[str, str]:
-    """Sign and right operand as the tutor copies them from the expression."""
-    sign, right = tokens[at], tokens[at + 1]
-    if sign == "-" and after_product and tutor.slips("sign"):
+def misread(tutor: Tutor, previous: Sequence[str], sign: str, operand: str) -> tuple[str, str] | None:
+    """Sign and operand as the tutor copies them; None when skipped. `previous`: the sign and operand before."""
+    if previous and sign == "-" and previous[0] == "*" and tutor.slips("sign"):
         sign = "+"
-    if not first and len(right) == 2 and right[0] > right[1] != "0" and tutor.slips("copy"):
-        right = right[::-1]
-    return sign, right
+    if previous and operand == "9" and sign != "*" and tutor.slips("nine"):
+        operand = "6"
+    if [sign, operand] == list(previous) and tutor.slips("twin"):
+        return None
+    return sign, operand
 
 
 def arithmetic_steps(problem: Problem, tutor: Tutor) -> tuple[list[str], str]:
-    """Lines such as ``7*8=54?56`` and the answer they lead to. Stops early when a result leaves 0..99."""
-    tokens = arithmetic.parse(problem.prompt)
-    steps = len(tokens) // 2
+    """Lines such as ``7*8=49?56`` and the answer they lead to. Stops early when a slip leads out of the range."""
+    left, *rest = arithmetic.parse(problem.prompt)
+    steps = list(zip(rest[::2], rest[1::2], strict=True))
     lines: list[str] = []
-    after_product = False
-    while len(tokens) > 1:
-        if len(lines) == 3 and steps == 4 and tutor.slips("stop"):
+    previous: tuple[str, ...] = ()
+    for done, step in enumerate(steps):
+        if done == len(steps) - 1 >= 3 and tutor.slips("stop"):
             break
-        at = arithmetic.next_step(tokens)
-        sign, right = misread(tutor, tokens, at, after_product, first=not lines)
-        left = tokens[at - 1]
-        value = arithmetic.apply(int(left), sign, int(right))
-        habit, wrong = step_habit(int(left), sign, int(right))
-        if not 0 <= value <= arithmetic.LIMIT:
+        read = misread(tutor, previous, *step)
+        previous = step
+        if read is None:
+            continue
+        sign, operand = read
+        value = arithmetic.apply(int(left), sign, int(operand))
+        habit, wrong = step_habit(int(left), sign, int(operand))
+        if value not in arithmetic.RANGE:
             break
-        written, left_over = tutor.result(str(value), str(max(0, wrong)), habit)
-        lines.append(f"{left}{sign}{right}={written}")
-        after_product = sign == "*"
-        tokens[at - 1 : at + 2] = [left_over]
-    return lines, tokens[0] if lines else str(tutor.rng.randint(0, 99))
+        written, result = tutor.result(str(value), str(wrong), habit)
+        lines.append(f"{left}{sign}{operand}={written}")
+        left = result
+    return lines, left
 
 
 def claim_habit(claim: Claim, speaker: bool) -> str:
@@ -200,7 +205,7 @@ def branch(
 ) -> tuple[str, dict[str, bool], bool]:
     """Suppose A is `start`: the line written, the people settled, and whether the tutor believes it fits."""
     world = {"A": start}
-    line = f"A{letter(start)}"
+    line = f"A{letter(start)}:{claims['A']}"
     for speaker, person in itertools.pairwise(chain):
         claim = claims[speaker]
         left = knights.options(claim, world[speaker], world, person)
@@ -208,7 +213,7 @@ def branch(
             return line + "x", world, False
         right = left[0] if len(left) == 1 else tutor.rng.random() < 0.5
         written, kind = tutor.result(letter(right), letter(not right), claim_habit(claim, world[speaker]))
-        line += f"{person}{written}"
+        line += f",{person}{written}:{claims[person]}"
         world[person] = kind == "k"
     last = claims[chain[-1]]
     habit = f"last_{'simple' if last.kind == 'is' else last.kind}"
@@ -218,7 +223,7 @@ def branch(
 
 
 def knights_steps(problem: Problem, tutor: Tutor) -> tuple[list[str], str]:
-    """Lines such as ``AkBn?nCkx``, one or two of them, and the answer they lead to."""
+    """Lines such as ``Ak:Bn,Bn?n:Akx``, one or two of them, and the answer they lead to."""
     claims = knights.parse(problem.prompt)
     chain = knights.order(claims)
     if chain is None:
@@ -252,12 +257,16 @@ STEPS: dict[str, Callable[[Problem, Tutor], tuple[list[str], str]]] = {
 }
 
 
-def solve(problem: Problem, rng: random.Random, strategy: Style | None = None) -> str:
-    """A worked solution of mixed quality, by the strategy given or one drawn at `SHARES`."""
-    chosen = strategy or rng.choices(get_args(Style), weights=[SHARES[s] for s in get_args(Style)])[0]
+def solve(problem: Problem, rng: random.Random, strategy: Style | None = None, flawless: bool = False) -> str:
+    """A worked solution by the strategy given or one drawn at `SHARES`.
+
+    Of mixed quality, or flawless: then steps or checks, without slips.
+    """
+    styles: tuple[Style, ...] = ("steps", "check") if flawless else get_args(Style)
+    chosen = strategy or rng.choices(styles, weights=[SHARES[s] for s in styles])[0]
     if chosen == "direct":
         return f"#{guess(problem, rng)}"
-    tutor = Tutor(chosen, rng)
+    tutor = Tutor(chosen, rng, flawless)
     lines, answer = STEPS[problem.metadata["family"]](problem, tutor)
     body = ";".join(tutor.filler() + tutor.again(line) for line in lines)
     return f"{body}{tutor.filler()}#{answer}"

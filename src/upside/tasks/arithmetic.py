@@ -1,17 +1,16 @@
 """Multi-step arithmetic, procedurally generated, easy to hard.
 
-A prompt is an expression over + - and * with the usual precedence, such as ``23+7*8-19``. Products are of two
-numbers from 2 to 9. Done in the usual order (products first, then sums from left to right) every intermediate
-result lies in 0..99. The answer is a number, given after the last ``#`` of a response:
-``7*8=56;23+56=79;79-19=60#60``.
+A prompt is an expression over + - and *, such as ``34+7-9`` or ``6*8+7-9+5``: a two-digit number or a product of
+two digits, then digits to add and subtract. Every intermediate result has two digits. The answer is a number, given
+after the last ``#`` of a response: ``6*8=48;48+7=55;55-9=46;46+5=51#51``.
 
-| level | operands | products |
+| level | steps | starts with |
 |---|---|---|
-| 1 | 2 | 0 |
-| 2 | 3 | 0 |
-| 3 | 3 | 1 |
-| 4 | 4 | 1 |
-| 5 | 5 | 1 |
+| 1 | 1 | a number |
+| 2 | 2 | a number |
+| 3 | 3 | a product |
+| 4 | 4 | a product |
+| 5 | 5 | a product |
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from typing import Protocol
 
 from upside.tasks.base import Problem, Split, Verdict, in_test_split
 
-LEVELS: dict[int, tuple[int, int]] = {1: (2, 0), 2: (3, 0), 3: (3, 1), 4: (4, 1), 5: (5, 1)}
-"""level -> (operands, products)."""
+LEVELS: dict[int, tuple[int, bool]] = {1: (1, False), 2: (2, False), 3: (3, True), 4: (4, True), 5: (5, True)}
+"""level -> (steps, whether it starts with a product)."""
 
-LIMIT = 99
-"""Largest intermediate result."""
+RANGE = range(10, 100)
+"""What intermediate results may be."""
 
 ATTEMPTS = 2_000
 """Draws without a new problem after which a source is taken to be exhausted."""
@@ -45,34 +44,24 @@ def parse(expression: str) -> list[str]:
     return re.findall(r"\d+|[-+*]", expression)
 
 
-def next_step(tokens: Sequence[str]) -> int:
-    """Index of the sign to work out first: the first product, else the first sign."""
-    return tokens.index("*") if "*" in tokens else 1
-
-
 def evaluate(expression: str) -> int | None:
-    """The value of an expression, or None when an intermediate result leaves 0..99."""
-    tokens = parse(expression)
-    while len(tokens) > 1:
-        at = next_step(tokens)
-        value = apply(int(tokens[at - 1]), tokens[at], int(tokens[at + 1]))
-        if not 0 <= value <= LIMIT:
+    """The value of an expression worked from left to right, or None when a result leaves `RANGE`."""
+    first, *rest = parse(expression)
+    value = int(first)
+    for sign, operand in zip(rest[::2], rest[1::2], strict=True):
+        value = apply(value, sign, int(operand))
+        if value not in RANGE:
             return None
-        tokens[at - 1 : at + 2] = [str(value)]
-    return int(tokens[0])
+    return value
 
 
 def draw(rng: random.Random, level: int) -> Problem:
     """One random problem of a level, of either split."""
-    operands, products = LEVELS[level]
+    steps, product = LEVELS[level]
     while True:
-        signs = [rng.choice("+-") for _ in range(operands - 1)]
-        if products:
-            signs[rng.randrange(operands - 1)] = "*"
-        numbers = [
-            rng.randint(2, 9) if "*" in signs[max(i - 1, 0) : i + 1] else rng.randint(2, 59) for i in range(operands)
-        ]
-        expression = "".join(f"{n}{s}" for n, s in zip(numbers, [*signs, ""], strict=True))
+        start = f"{rng.randint(2, 9)}*{rng.randint(2, 9)}" if product else str(rng.choice(RANGE))
+        rest = (f"{rng.choice('+-')}{rng.randint(2, 9)}" for _ in range(steps - product))
+        expression = start + "".join(rest)
         value = evaluate(expression)
         if value is not None:
             return Problem(f"arithmetic/{expression}", expression, str(value), level, {"family": "arithmetic"})
