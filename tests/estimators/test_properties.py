@@ -14,8 +14,7 @@ import upside
 from upside.testing import check_estimator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*single response")
-settings.register_profile("core", max_examples=12, deadline=None, derandomize=True, database=None)
-settings.load_profile("core")
+few = settings(max_examples=12, deadline=None, derandomize=True, database=None)
 
 
 @st.composite
@@ -30,6 +29,7 @@ def reads_accuracy(estimator):
 
 
 @pytest.mark.parametrize("spec", DETERMINISTIC)
+@few
 @given(batch=batches(invalid=0.1), seed=st.integers(0, 10**6))
 def test_row_order_never_matters(spec, batch, seed):
     rows = list(range(len(batch["groups"])))
@@ -39,6 +39,7 @@ def test_row_order_never_matters(spec, batch, seed):
 
 
 @pytest.mark.parametrize("spec", SPECS)
+@few
 @given(batch=batches(invalid=0.1))
 def test_group_labels_never_matter(spec, batch):
     expected = values(spec, batch)
@@ -56,6 +57,7 @@ def test_group_labels_never_matter(spec, batch):
 
 
 @pytest.mark.parametrize("spec", DETERMINISTIC)
+@few
 @given(batch=batches(invalid=0.3))
 def test_an_invalid_row_is_as_if_it_were_not_there(spec, batch):
     estimator = upside.estimator(spec)
@@ -81,6 +83,7 @@ def test_fields_of_an_invalid_row_may_be_unknown(spec, unknown):
 
 
 @pytest.mark.parametrize("spec", SPECS)
+@few
 @given(batch=batches(styles=REWARDS, invalid=0.1))
 def test_output(spec, batch):
     estimator = upside.estimator(spec)
@@ -193,6 +196,7 @@ def test_a_pure_function_of_the_batch(spec):
 
 
 @pytest.mark.parametrize("spec", SPECS)
+@few
 @given(batch=batches(invalid=0.1))
 def test_the_text_gives_the_estimator_back(spec, batch):
     estimator = upside.estimator(spec)
@@ -235,6 +239,7 @@ def changed(batch, change):
 
 
 @pytest.mark.parametrize("spec", LAWS)
+@few
 @given(seed=st.integers(0, 10**6), amount=st.sampled_from([-2.0, 0.5, 3.0]))
 def test_shifted_rewards(spec, seed, amount):
     batch = fields(seed, [4, 7, 5, 6], "tenths")
@@ -243,6 +248,7 @@ def test_shifted_rewards(spec, seed, amount):
 
 
 @pytest.mark.parametrize("spec", LAWS)
+@few
 @given(seed=st.integers(0, 10**6), factor=st.sampled_from([0.5, 2.0, 10.0]))
 def test_scaled_rewards(spec, seed, factor):
     batch = fields(seed, [4, 7, 5, 6], "graded")
