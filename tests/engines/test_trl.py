@@ -280,3 +280,18 @@ def test_a_batch_without_any_signal(model: Path, tmp_path: Path) -> None:
     initial = tiny.Qwen2ForCausalLM.from_pretrained(model)
     for a, b in zip(trainer.model.parameters(), initial.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", upside.presets())
+def test_every_preset_trains(model: Path, tmp_path: Path, name: str) -> None:
+    def right(completion_ids: list[list[int]], **columns: Any) -> list[bool]:
+        return [sum(ids) % 2 == 0 for ids in completion_ids]
+
+    rows = tiny.dataset().add_column("baseline", [0.4] * 64)
+    seen: list[ScoredRollouts] = []
+    options = {"correctness": right, "rollout_func": rollout, "train_dataset": rows, "on_rollouts": seen.append}
+    trainer = make(model, tmp_path, estimator=name, changes={"max_steps": 1}, **options)
+    trainer.train()
+    assert seen[0].advantages.values.isfinite().all()
+    assert seen[0].advantages.values.abs().max() > 0
+    assert tiny.first(trainer, "grad_norm") > 0

@@ -126,6 +126,12 @@ def test_outlook_names_what_a_run_still_lacks(tmp_path: Path) -> None:
     assert "model org/name is not a folder here" in lines
 
 
+def test_a_cut_that_no_response_can_reach_is_pointed_out() -> None:
+    lines = outlook(load(shipped("papers/adora_llm_released")))
+    assert any("caution: adora_weight counts failures of 3900 tokens" in line for line in lines)
+    assert not any("caution" in line for line in outlook(load(shipped("papers/adora_llm_author"))))
+
+
 def test_recipe_defaults_are_valid() -> None:
     from upside.training.recipe import check
 

@@ -46,6 +46,10 @@ class Recorder(TrainerCallback):
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         self._started = time.perf_counter()
 
+    def leave_out(self, seconds: float) -> None:
+        """Do not count these seconds (an evaluation between two steps) as the step's."""
+        self._started += seconds
+
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
     ) -> None:
@@ -113,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 class Periodic(TrainerCallback):
-    """Calls `action(step)` after every `every`-th step of `updates` optimiser steps."""
+    """Calls `action(step)` after every `every`-th step of `updates` optimiser steps, except the last."""
 
     def __init__(self, every: int, updates: int, action: Callable[[int], None]) -> None:
         self.every, self.updates, self.action = every, updates, action
@@ -156,11 +160,21 @@ class StopOnSignal(TrainerCallback):
 
     def save_last_step(self, trainer: Trainer) -> None:
         """Save a checkpoint as of the last finished step, after a step that failed while it was sampling or scoring."""
-        if trainer.state.global_step > 0 and self._random is not None:
+        alone = trainer.args.world_size == 1  # with others, saving would wait for them
+        if alone and trainer.state.global_step > 0 and self._random is not None:
             torch.set_rng_state(self._random)
             trainer._save_checkpoint(trainer.model, trial=None)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self.stopped is not None and state.global_step % self.updates == 0:
+        if state.global_step % self.updates == 0 and self._agreed(args):
             control.should_save = True
             control.should_training_stop = True
+
+    def _agreed(self, args: TrainingArguments) -> bool:
+        """Whether any process was told to stop: all of them stop after the same step."""
+        if args.world_size > 1:
+            told = torch.tensor(int(self.stopped is not None), device=args.device)
+            torch.distributed.all_reduce(told, op=torch.distributed.ReduceOp.MAX)
+            if bool(told) and self.stopped is None:
+                self.stopped = "a signal to another process"
+        return self.stopped is not None

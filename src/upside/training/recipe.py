@@ -47,7 +47,7 @@ class Evaluation:
 
 @dataclass
 class Recipe:
-    """Everything a run depends on. Units: tokens, optimiser-free "steps" are batches of fresh responses."""
+    """Everything a run depends on. A step is one batch of fresh responses; lengths are in tokens."""
 
     name: str = "run"
 
@@ -210,6 +210,19 @@ def check(recipe: Recipe) -> None:
         raise RecipeError(f"estimator: {error}") from None
 
 
+def cautions(recipe: Recipe) -> list[str]:
+    """Settings that are allowed but cannot do what they seem to."""
+    found = []
+    for stage in upside.estimator(recipe.estimator).stages:
+        cut = getattr(stage.run, "truncation_length", None)
+        if cut is not None and cut > recipe.max_new_tokens:
+            found.append(
+                f"{stage.info.name} counts failures of {cut} tokens and more as truncated, but no response is longer "
+                f"than max_new_tokens={recipe.max_new_tokens}"
+            )
+    return found
+
+
 def outlook(recipe: Recipe) -> list[str]:
     """What `--dry-run` says beside the recipe: needs of the estimator, the size of the run, what is not here yet.
 
@@ -239,6 +252,7 @@ def outlook(recipe: Recipe) -> list[str]:
             raise RecipeError("rewards: an entry has no name; write a name, or name, weight and options")
         if name != "verdict" or task is not None:
             load_reward(name, task, **options)
+    lines += [f"caution: {caution}" for caution in cautions(recipe)]
     if recipe.model != "bundled" and not Path(recipe.model).exists():
         lines.append(f"model {recipe.model} is not a folder here; a run loads it from the hub")
     return lines

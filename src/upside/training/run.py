@@ -28,7 +28,7 @@ from upside.training.folder import RunFolder, resume_command
 from upside.training.heldout import facts, measure
 from upside.training.plot import draw
 from upside.training.prompts import in_order, prompt_rows
-from upside.training.recipe import Recipe
+from upside.training.recipe import Recipe, cautions
 from upside.training.scoring import TaskReward
 from upside.training.threads import set_threads
 
@@ -100,9 +100,10 @@ class Run:
             f"{threads} thread{'s' if threads > 1 else ''}; output {self.folder.path}"
         )
         if problems.dropped:
-            self.console.note(
-                f"dropped {problems.dropped} prompts longer than max_prompt_tokens={recipe.max_prompt_tokens}"
-            )
+            limit = recipe.max_prompt_tokens
+            self.console.note(f"dropped {problems.dropped} prompts longer than max_prompt_tokens={limit}")
+        for caution in cautions(recipe):
+            self.console.note(f"caution: {caution}")
 
     # ---- evaluation ---------------------------------------------------------------------------------------------
 
@@ -184,9 +185,13 @@ class Run:
         )
         trainer.remove_callback(PrinterCallback)
         if recipe.eval.every and problems.held_out:
-            trainer.add_callback(
-                Periodic(recipe.eval.every, recipe.updates, lambda step: self._evaluate_at(step, trainer, tokenizer))
-            )
+
+            def evaluate(step: int) -> None:
+                started = time.perf_counter()
+                self._evaluate_at(step, trainer, tokenizer)
+                recorder.leave_out(time.perf_counter() - started)
+
+            trainer.add_callback(Periodic(recipe.eval.every, recipe.updates, evaluate))
         return trainer
 
     def _evaluate_at(self, step: int, trainer: AdvantageTrainer, tokenizer: PreTrainedTokenizerBase) -> None:
