@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
@@ -106,6 +107,8 @@ def register_preset(name: str, *, formula: str, source: str) -> Callable[[F], F]
 def _claim(name: str, build: Callable[..., Any]) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError(f"{name!r} is no name for a stage or preset; use letters, digits and underscores")
+    if not build.__module__.startswith("upside.estimators."):
+        load_builtins()  # so that no newcomer takes a built-in name
     other = STAGES.get(name) or PRESETS.get(name)
     if other is not None and (other.build.__module__, other.build.__qualname__) != (
         build.__module__,
@@ -122,12 +125,18 @@ def options(build: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
+def load_builtins() -> None:
+    """Import the stages and presets that come with the package (importing them registers them)."""
+    import_module("upside.estimators")
+
+
 @cache
 def load_plugins() -> None:
-    """Import every module named in the entry-point group `upside.stages`, so that it can register its stages.
+    """Import the built-in stages, then every module named in the entry-point group `upside.stages`.
 
     Raises ImportError naming a plug-in that cannot be loaded.
     """
+    load_builtins()
     for plugin in entry_points(group="upside.stages"):
         try:
             plugin.load()
@@ -136,6 +145,12 @@ def load_plugins() -> None:
             raise ImportError(
                 f"plug-in {plugin.name!r} ({plugin.value}{owner}) cannot be loaded: {error}; repair or uninstall it"
             ) from error
+
+
+def presets() -> list[str]:
+    """Names of all registered estimators, sorted."""
+    load_plugins()
+    return sorted(PRESETS)
 
 
 def look_up(name: str) -> StageInfo | Preset:

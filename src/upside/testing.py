@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upside.chain import Estimator
-from upside.chain import estimator as build
+from upside.chains import Estimator
+from upside.chains import estimator as build
 from upside.rollouts import Rollouts
 
 FIELDS = ("lengths", "entropy", "correct", "truncated", "reference_rewards")

@@ -147,6 +147,6 @@ def test_inputs_are_left_alone():
 def test_names_of_the_package():
     assert set(upside.__all__) == {
         "Advantages", "Estimator", "Rollouts", "Stage", "StageOutput", "__version__", "chain", "estimator", "explain",
-        "presets", "register_preset", "register_stage", "schedules", "stage",
+        "presets", "register_preset", "register_stage", "schedules", "stage", "testing",
     }  # fmt: skip
     assert all(hasattr(upside, name) for name in upside.__all__)

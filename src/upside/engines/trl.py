@@ -25,8 +25,8 @@ from torch import Tensor
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
-from upside.chain import Advantages, Estimator
-from upside.chain import estimator as make_estimator
+from upside.chains import Advantages, Estimator
+from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
 from upside.engines.calls import digest, named, weighted
 from upside.engines.reference import Reference

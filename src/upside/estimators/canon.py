@@ -28,7 +28,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from upside.chain import StageOutput
+from upside.chains import StageOutput
 from upside.registry import register_stage
 from upside.rollouts import Rollouts
 from upside.schedules import Schedule, schedule

@@ -13,7 +13,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from upside.chain import StageOutput
+from upside.chains import StageOutput
 from upside.metrics import ZERO
 from upside.registry import register_stage
 from upside.rollouts import Rollouts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from upside.chain import Stage, stage
+from upside.chains import Stage, stage
 from upside.estimators.adora import Side
 from upside.estimators.baselines import Singleton
 from upside.registry import PRESETS, STAGES, Preset, register_preset

@@ -128,7 +128,7 @@ class Estimator:
             )
         if not keeps_reward:
             warnings.warn(
-                f"{singles} of {len(sizes)} groups hold a single response; their advantage is 0", stacklevel=4
+                f"{singles} of {len(sizes)} groups hold a single response; their group advantage is 0", stacklevel=4
             )
 
     @property

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from upside.chain import Estimator
-from upside.chain import estimator as build
+from upside.chains import Estimator
+from upside.chains import estimator as build
 from upside.rollouts import Rollouts
 
 
