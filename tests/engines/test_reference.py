@@ -26,12 +26,12 @@ def test_reference_stays_the_initial_policy(model: Path, tmp_path: Path) -> None
     trainer.train()
     prompts = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
     greedy = {"eos_ids": tiny.ENDS, "max_new_tokens": 12, "greedy": True}
-    reference = sample(trainer._reference.model, prompts, **greedy)
+    reference = sample(trainer.reference.model, prompts, **greedy)
     assert reference.ids == sample(initial, prompts, **greedy).ids
     assert reference.entropies != sample(trainer.model, prompts, **greedy).entropies
     config = trainer.generation_config
     config.do_sample = False
-    ids = trainer._reference.model.generate(input_ids=torch.tensor([[5, 6, 7]]), generation_config=config)
+    ids = trainer.reference.model.generate(input_ids=torch.tensor([[5, 6, 7]]), generation_config=config)
     assert ids[0, 3:].tolist() == reference.ids[0]
 
 
@@ -72,13 +72,13 @@ def test_a_column_replaces_the_sampling(model: Path, tmp_path: Path) -> None:
     rows[0]["reference_reward"] = None
     seen: list[ScoredRollouts] = []
     trainer = make(model, tmp_path, train_dataset=Dataset.from_list(rows), on_rollouts=seen.append)
-    assert trainer._reference is None
+    assert trainer.reference is None
     trainer.train()
     assert set(seen[0].batch.reference_rewards.nan_to_num(-1).tolist()) <= {0.25, 0.75, -1}
 
 
 def test_no_reference_model_where_none_is_needed(model: Path, tmp_path: Path) -> None:
-    assert make(model, tmp_path, estimator="grpo")._reference is None
+    assert make(model, tmp_path, estimator="grpo").reference is None
 
 
 def test_with_adapters_the_reference_is_the_base_model(model: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_with_adapters_the_reference_is_the_base_model(model: Path, tmp_path: Pa
     trainer.train()
     prompts = [[5, 6, 7], [9, 10]] * 3
     torch.manual_seed(0)
-    reference = trainer._reference._sample(prompts)
+    reference = trainer.reference._sample(prompts)
     torch.manual_seed(0)
     initial = AutoModelForCausalLM.from_pretrained(model)
     assert reference == sample(initial, prompts, eos_ids=trainer.eos_token_ids, max_new_tokens=12).ids

@@ -99,10 +99,13 @@ def test_scoring_passes(model: Path, tmp_path: Path, spec: str, own_sampler: boo
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("own_sampler", [False, True])
-def test_lengths_truncation_and_entropy(model: Path, tmp_path: Path, masked: bool, own_sampler: bool) -> None:
+@pytest.mark.parametrize("extra", [{}, {"beta": 0.1}, {"num_iterations": 2, "beta": 0.1}])
+def test_lengths_truncation_and_entropy(
+    model: Path, tmp_path: Path, masked: bool, own_sampler: bool, extra: dict
+) -> None:
     """Against the model itself: temperature 0.7, raw lengths with EOS even where the loss masks the response."""
     seen: list[ScoredRollouts] = []
-    changes = {"temperature": 0.7, "mask_truncated_completions": masked, "max_steps": 1, "learning_rate": 0.0}
+    changes = {"temperature": 0.7, "mask_truncated_completions": masked, "max_steps": 1, "learning_rate": 0.0, **extra}
     options = {"rollout_func": rollout} if own_sampler else {}
     trainer = make(
         model, tmp_path, Watched, estimator="canon_inter", on_rollouts=seen.append, changes=changes, **options

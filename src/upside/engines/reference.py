@@ -38,7 +38,7 @@ class Reference:
         self.model.load_state_dict(policy.state_dict())
         self.model.requires_grad_(False).eval()
 
-    def rewards(self, inputs: Any, output: dict[str, Any], tap: dict[str, Any]) -> Tensor:
+    def score(self, inputs: Any, output: dict[str, Any], tap: dict[str, Any]) -> Tensor:
         """Rewards of the reference responses over all ranks, NaN where a function returned None. (N, F)"""
         trainer = self.trainer
         if "pixel_values" in output:

@@ -121,9 +121,9 @@ class AdvantageTrainer(GRPOTrainer):
             raise ValueError(f"loss_type {self.loss_type!r} has no KL term; set beta=0 (it is {self.beta})")
         pairs = zip(self.reward_funcs, self.reward_func_names, strict=True)
         self.reward_funcs: list[Any] = [named(func, name, self._step_now) for func, name in pairs]
-        self._reference: Reference | None = None
+        self.reference: Reference | None = None
         if "reference_rewards" in self.estimator.needs and not self._has_column("reference_reward"):
-            self._reference = Reference(self)
+            self.reference = Reference(self)
 
     # ---- taps on what TRL computes ------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class AdvantageTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> tuple:
         """TRL's scoring pass, in buckets and without idle rows where asked; keeps the entropies of the first one."""
-        tapped = self._tap is not None and "entropy" in self.estimator.needs
+        tapped = self._tap is not None and model is self.model and "entropy" in self.estimator.needs
         if tapped:
             kwargs["compute_entropy"] = True
         score: Callable[..., tuple] = functools.partial(super()._get_per_token_logps_and_entropies, model)
@@ -204,8 +204,8 @@ class AdvantageTrainer(GRPOTrainer):
             fields["entropy"] = gather(output["sampled_entropy"])
         elif "entropy" in needs:
             fields["entropy"] = gather(self._entropy(output, tap, lengths))
-        if self._reference is not None:
-            fields["reference_rewards"] = weighted(self._reference.rewards(inputs, output, tap), self.reward_weights)
+        if self.reference is not None:
+            fields["reference_rewards"] = weighted(self.reference.score(inputs, output, tap), self.reward_weights)
         elif "reference_rewards" in needs:
             fields["reference_rewards"] = gather(self._column(inputs, "reference_reward"))
         fields["metrics"] = {
@@ -227,7 +227,7 @@ class AdvantageTrainer(GRPOTrainer):
 
     def _groups(self, inputs: Any) -> Tensor:
         """One id per prompt occurrence: TRL repeats a prompt `num_generations` times in gathered order. (N,)"""
-        digests = gather_object([digest(example["prompt"]) for example in inputs])
+        digests = gather_object([digest(example.get("prompt")) for example in inputs])
         size = self.num_generations
         for start in range(0, len(digests), size):
             if len(set(digests[start : start + size])) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -180,7 +180,7 @@ class Run:
             on_rollouts=recorder.keep,
             length_buckets=recipe.length_buckets,
             skip_zero_advantage=recipe.skip_zero_advantage,
-            rollout_func=_timed(sampler.rollout, recorder.phases) if recipe.sampler == "upside" else None,
+            rollout_func=_timed(sampler.rollout, recorder.phases, "rollout") if recipe.sampler == "upside" else None,
             callbacks=[recorder, stop],
         )
         trainer.remove_callback(PrinterCallback)
@@ -238,11 +238,13 @@ class Run:
         return summary
 
 
-def _timed(function: Any, phases: dict[str, float]) -> Any:
+def _timed(function: Callable[..., Any], phases: dict[str, float], name: str) -> Callable[..., Any]:
+    """The function, adding the seconds of each call to `phases[name]`."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         started = time.perf_counter()
         output = function(*args, **kwargs)
-        phases["rollout"] = phases.get("rollout", 0.0) + time.perf_counter() - started
+        phases[name] = phases.get(name, 0.0) + time.perf_counter() - started
         return output
 
     return call
