@@ -9,7 +9,7 @@ from upside.models.tutors import FILLERS
 
 PAD, EOS, UNKNOWN, USER, ASSISTANT = SPECIAL = ("<pad>", "<eos>", "<unk>", "<user>", "<assistant>")
 
-CHARACTERS = "0123456789+-*=;,#?:&|^!xknABCD "
+CHARACTERS = "0123456789+-*=;,#?:&|^!>xknftABCD "
 
 CONTEXT = 160
 """Longest prompt and response together, in tokens."""

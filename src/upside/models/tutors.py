@@ -12,8 +12,10 @@ the strategy, so a learner has to drop them one by one. Each solution follows on
 Trace formats (fillers left out):
 
     7*8+9-6              7*8=56;56+9=65;65-6=59#59                with checks: 7*8=49?56;…
-    A:Bn;B:A=C;C:Ak|Bn   Ak:Bn,Bn:A=C,Cn:Ak|Bnx;An:Bn,…!#nkk      suppose A is a knight: A says Bn, so B is n, …
-                                                                  x is a contradiction, ! is none
+    A:Bn;B:A=C;C:Ak|Bn   Ak:Bn,Bn:A=C,Cn:Ak|Bn>kntx;An:Bn,Bk:A=C,Cn#nkn
+
+The second supposes that A is a knight: A says Bn, so B is n, who says A=C, so C is n, who says Ak|Bn, where A is k and
+B is n, which is true: x, a contradiction (! is none). So A is a knave, which settles the others.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ HABITS: dict[str, float] = {
     "or_k": 0.35,
     "or_n": 0.55,
     "clash": 0.30,  # a claim that leaves nothing for the next person (the contradiction is overlooked)
-    "last_simple": 0.12,  # judging whether the last statement fits, by kind (judged the wrong way round)
+    "last_simple": 0.12,  # whether the last statement is true, by kind (judged the wrong way round)
     "last_same": 0.25,
     "last_and": 0.35,
     "last_or": 0.45,
@@ -200,10 +202,23 @@ def claim_habit(claim: Claim, speaker: bool) -> str:
     return f"{name}_{letter(speaker)}"
 
 
+def judge(last: Claim, speaker: bool, world: dict[str, bool], tutor: Tutor) -> tuple[str, bool]:
+    """Whether the last statement fits its speaker: the text, such as ``>kntx``, and the verdict."""
+    habit = f"last_{'simple' if last.kind == 'is' else last.kind}"
+    truth, lie = ("t", "f") if last.holds(world) else ("f", "t")
+    written, judged = tutor.result(truth, lie, habit)
+    fits = (judged == "t") == speaker
+    kinds = "".join(letter(world[p]) for p in last.people)
+    return f">{kinds}{written}{'!' if fits else 'x'}", fits
+
+
 def branch(
     claims: dict[str, Claim], chain: Sequence[str], start: bool, tutor: Tutor
 ) -> tuple[str, dict[str, bool], bool]:
-    """Suppose A is `start`: the line written, the people settled, and whether the tutor believes it fits."""
+    """Suppose A is `start`: the line written, the people settled, and whether the tutor believes it fits.
+
+    The last statement is only judged when A is a knight: once that failed, A must be a knave.
+    """
     world = {"A": start}
     line = f"A{letter(start)}:{claims['A']}"
     for speaker, person in itertools.pairwise(chain):
@@ -213,17 +228,18 @@ def branch(
             return line + "x", world, False
         right = left[0] if len(left) == 1 else tutor.rng.random() < 0.5
         written, kind = tutor.result(letter(right), letter(not right), claim_habit(claim, world[speaker]))
-        line += f",{person}{written}:{claims[person]}"
         world[person] = kind == "k"
-    last = claims[chain[-1]]
-    habit = f"last_{'simple' if last.kind == 'is' else last.kind}"
-    fits = "!" if last.holds(world) == world[chain[-1]] else "x"
-    written, mark = tutor.result(fits, "x" if fits == "!" else "!", habit)
-    return line + written, world, mark == "!"
+        line += f",{person}{written}"
+        if start or person != chain[-1]:
+            line += f":{claims[person]}"
+    if not start:
+        return line, world, True
+    text, fits = judge(claims[chain[-1]], world[chain[-1]], world, tutor)
+    return line + text, world, fits
 
 
 def knights_steps(problem: Problem, tutor: Tutor) -> tuple[list[str], str]:
-    """Lines such as ``Ak:Bn,Bn?n:Akx``, one or two of them, and the answer they lead to."""
+    """Lines such as ``Ak:Bn,Bn?n:Ak>ktx``, one or two of them, and the answer they lead to."""
     claims = knights.parse(problem.prompt)
     chain = knights.order(claims)
     if chain is None:
