@@ -36,6 +36,8 @@ def factorize(ids: Any, device: torch.device) -> tuple[Tensor, list[Any] | Tenso
         raise ValueError(
             f"groups[{_first_unhashable(ids)}] is not hashable; use an int or a string per prompt"
         ) from None
+    if any(isinstance(uid, Tensor) for uid in slots):  # a tensor is a key by identity, not by value
+        return factorize([uid.tolist() if isinstance(uid, Tensor) else uid for uid in ids], device)
     for uid, slot in slots.items():
         if uid is None or uid != uid:
             row = int((index == slot).nonzero()[0])

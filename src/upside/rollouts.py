@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -79,11 +80,12 @@ class Rollouts:
         for name in ("correct", "truncated"):
             value = getattr(self, name)
             put(name, None if value is None else _flags(name, value, n, device, self.valid))
+        if not isinstance(self.metrics, Mapping) or not all(isinstance(name, str) for name in self.metrics):
+            raise ValueError(f"metrics: expected {{name: one number per response}}, got {type(self.metrics).__name__}")
         if taken := sorted(set(self.metrics) & RESERVED):
             raise ValueError(f"metrics[{taken[0]!r}]: the name is taken; give it as a field of Rollouts or rename it")
-        put("metrics", {k: _numbers(f"metrics[{k!r}]", v, n, device) for k, v in dict(self.metrics).items()})
-        if not hasattr(self.groups, "__len__"):
-            put("groups", list(self.groups))
+        put("metrics", {k: _numbers(f"metrics[{k!r}]", v, n, device) for k, v in self.metrics.items()})
+        put("groups", _listed(self.groups))
         if len(self.groups) != n:
             raise ValueError(f"groups: {len(self.groups)} ids for {n} rewards; give one id per response")
         index, ids = factorize(self.groups, device)
@@ -101,8 +103,10 @@ class Rollouts:
             if value is not None:
                 bad = ~value.isfinite() & self.valid
                 _reject(name, bad, "is NaN or infinite; drop the row with valid=False or repair it")
-        if self.step < 0:
-            raise ValueError(f"step={self.step} is negative; steps count from 1 (0: unknown)")
+        for name, least, unknown in (("step", 0, "0"), ("total_steps", 1, "None")):
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and int(value) >= least) and (name == "step" or value is not None):
+                raise ValueError(f"{name}={value!r} is no step; steps count 1, 2, … ({unknown}: unknown)")
         for name in ("lengths", "entropy"):
             value = getattr(self, name)
             if value is not None:
@@ -168,6 +172,8 @@ def _reject(name: str, bad: Tensor, why: str) -> None:
 
 def _numbers(name: str, value: Any, n: int | None, device: torch.device | None) -> Tensor:
     """(N,) float64; None entries become NaN."""
+    if "complex" in str(getattr(value, "dtype", "")):
+        raise ValueError(f"{name}: expected one real number per response, got {value.dtype}")
     if not isinstance(value, Tensor):
         if getattr(getattr(value, "dtype", None), "kind", "") == "O":
             value = value.tolist()  # a numpy array of objects, some of them None
@@ -178,6 +184,14 @@ def _numbers(name: str, value: Any, n: int | None, device: torch.device | None) 
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{name}: expected one number per response ({error})") from None
     return _shaped(name, value.detach().to(device=device, dtype=torch.float64), n)
+
+
+def _listed(groups: Any) -> Any:
+    """Group ids as something with a length and an order."""
+    if isinstance(groups, Mapping | Set) or not hasattr(groups, "__iter__") or getattr(groups, "ndim", 1) == 0:
+        kind = type(groups).__name__
+        raise ValueError(f"groups: expected one id per response, in the order of the rewards, got {kind}")
+    return groups if hasattr(groups, "__len__") else list(groups)
 
 
 def _flags(name: str, value: Any, n: int, device: torch.device, needed: Tensor | None = None) -> Tensor:

@@ -46,6 +46,12 @@ def test_groups_may_be_an_iterator():
     assert Rollouts([1, 0], (g for g in "ab")).group_ids == ["a", "b"]
 
 
+def test_tensors_in_a_list_of_ids_count_by_value():
+    rollouts = Rollouts([1, 0, 1], [*torch.tensor([7, 7]), "seven"])
+    assert rollouts.group_ids == [7, "seven"]
+    assert rollouts.group_index.tolist() == [0, 0, 1]
+
+
 BAD = [
     ({"lengths": [1, 2, 3]}, r"lengths: 3 values for 4 rewards; give one per response"),
     ({"entropy": [1.0]}, r"entropy: 1 values for 4 rewards"),
@@ -75,7 +81,23 @@ BAD = [
     ({"groups": torch.zeros(4, 1, dtype=torch.long)}, r"groups: expected a 1-D tensor"),
     ({"metrics": {"length": [1, 2, 3, 4]}}, r"metrics\['length'\]: the name is taken; give it as a field"),
     ({"metrics": {"entropy": [1, 2, 3, 4]}}, r"metrics\['entropy'\]: the name is taken"),
-    ({"step": -1}, r"step=-1 is negative; steps count from 1"),
+    ({"step": -1}, r"step=-1 is no step; steps count 1, 2, … \(0: unknown\)"),
+    ({"step": None}, r"step=None is no step"),
+    ({"step": "3"}, r"step='3' is no step"),
+    ({"total_steps": 0}, r"total_steps=0 is no step; steps count 1, 2, … \(None: unknown\)"),
+    ({"total_steps": 2.5}, r"total_steps=2.5 is no step"),
+    ({"groups": None}, r"groups: expected one id per response, in the order of the rewards, got NoneType"),
+    ({"groups": {0, 1, 2, 3}}, r"groups: expected one id per response, in the order of the rewards, got set"),
+    ({"groups": dict.fromkeys(range(4))}, r"groups: expected one id per response.*got dict"),
+    ({"groups": torch.tensor(1)}, r"groups: expected one id per response.*got Tensor"),
+    ({"groups": np.array(1)}, r"groups: expected one id per response.*got ndarray"),
+    ({"metrics": None}, r"metrics: expected \{name: one number per response\}, got NoneType"),
+    ({"metrics": {1: [1, 2, 3, 4]}}, r"metrics: expected \{name: one number"),
+    (
+        {"rewards": torch.ones(4, dtype=torch.complex64)},
+        r"rewards: expected one real number per response, got .*complex64",
+    ),
+    ({"lengths": np.ones(4, dtype=complex)}, r"lengths: expected one real number per response, got complex128"),
 ]
 
 
