@@ -10,7 +10,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from upside.registry import check_options, format_call, nearest, parse_call
+from upside.registry import check_values, format_call, nearest, parse_call
 from upside.rollouts import Rollouts
 
 
@@ -19,6 +19,9 @@ class Schedule:
     """Base of the schedules below: a callable `(rollouts) -> float` that can be written as text."""
 
     name = "schedule"
+
+    def __post_init__(self) -> None:
+        check_values(f"schedule {self.name!r}", type(self), vars(self))
 
     @property
     def needs(self) -> frozenset[str]:
@@ -75,6 +78,7 @@ class Cosine(Schedule):
     hold: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for end in ("high", "low"):
             if not 0 <= getattr(self, end) <= 1:
                 raise ValueError(f"{self.name}: {end}={getattr(self, end)} must lie in [0, 1]")
@@ -139,6 +143,7 @@ class Linear(Schedule):
     over: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for side in ("start", "end"):
             if not 0 <= getattr(self, side) <= 1:
                 raise ValueError(f"linear: {side}={getattr(self, side)} must lie in [0, 1]")
@@ -166,11 +171,8 @@ def schedule(text: str) -> Schedule:
     name, constants = parse_call(text)
     if name not in SCHEDULES:
         raise ValueError(f"unknown schedule {name!r}.{nearest(name, SCHEDULES)}")
-    check_options(f"schedule {name!r}", constants, [f.name for f in dataclasses.fields(SCHEDULES[name])])
-    try:
-        return SCHEDULES[name](**constants)
-    except TypeError as error:
-        raise ValueError(f"schedule {text!r}: {error}") from None
+    check_values(f"schedule {name!r}", SCHEDULES[name], constants)
+    return SCHEDULES[name](**constants)
 
 
 def _total_steps(rollouts: Rollouts, user: str) -> int:

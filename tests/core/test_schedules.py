@@ -101,7 +101,11 @@ def test_needs():
         ("cosine(warmup=-1)", "warmup=-1"),
         ("cosine(total=none)", "schedule 'cosine"),
         ("linear(start=2)", r"linear: start=2 must lie in \[0, 1\]"),
-        ("linear(end=nan)", r"linear: end=nan must lie in \[0, 1\]"),
+        ("linear(end=nan)", "schedule 'linear': option end=nan must be a finite number"),
+        ("linear(start=a)", "schedule 'linear': option start='a' must be a finite number"),
+        ("linear(over=2.5)", "schedule 'linear': option over=2.5 must be a whole number or none"),
+        ("cosine_first_inter(total=300.5)", "option total=300.5 must be a whole number"),
+        ("cosine(scale=1)", "option scale=1 must be true or false"),
         ("linear(over=0)", "linear: over=0 must be at least 1 step"),
         ("linear(1,0)", "cannot read option '1'"),
         ("lineer", "unknown schedule 'lineer'. Did you mean 'linear'"),
@@ -111,6 +115,11 @@ def test_needs():
 def test_refusals(text, message):
     with pytest.raises(ValueError, match=message):
         schedules.schedule(text)
+
+
+def test_constants_given_in_python_are_checked_too():
+    with pytest.raises(ValueError, match=r"option warmup=1\.5 must be a whole number"):
+        schedules.CosineFirstIntra(warmup=1.5)
 
 
 @pytest.mark.parametrize("name", schedules.SCHEDULES)
