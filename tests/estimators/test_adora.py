@@ -96,6 +96,11 @@ def test_difficulty_advantage_is_inclusive(tau, solved, size):
         assert share(solved + 1) == 0.0
 
 
+def test_a_cut_below_one_token():
+    with pytest.raises(ValueError, match=r"truncation_length=0 must be at least 1 token"):
+        upside.estimator("adora:truncation_length=0")
+
+
 def test_no_success_and_no_failure_by_default():
     all_wrong = group([0.1, 0.0], [3, 4])
     assert values("adora", all_wrong) == values("grpo:eps=1e-6", all_wrong)  # attenuate leaves it alone

@@ -214,6 +214,20 @@ def test_the_metric_may_be_any_named_number():
         values("canon:metric=pauses", given)
 
 
+@pytest.mark.parametrize("metric", ["lengths", "correct", "total_steps", "rewards", "valid"])
+def test_a_field_of_the_batch_is_no_metric(metric):
+    # "lengths" would have been cut like the length, but with alpha on the other half under compat="released"
+    with pytest.raises(
+        ValueError, match=rf"canon: metric='{metric}' is no metric of a response; give 'entropy', 'length'"
+    ):
+        upside.estimator("canon", metric=metric)
+
+
+def test_any_whole_number_is_a_seed():
+    given = {"rewards": [1, 0] * 16, "groups": [0] * 32}
+    assert values("canon_random:seed=99999999999999", given) != values("canon_random:seed=-1", given)
+
+
 def test_random_halves_are_seeded_and_change_with_the_step():
     given = {"rewards": [1, 0] * 16, "groups": [0] * 32}
     base = values("canon_random", given, step=1)

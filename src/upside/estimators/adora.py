@@ -88,6 +88,8 @@ class AdoraWeight:
                 object.__setattr__(self, name, value)
         if not 0 <= self.tau <= 1:
             raise ValueError(f"adora_weight: tau={self.tau} must lie in [0, 1]: it is a success rate")
+        if self.truncation_length is not None and self.truncation_length < 1:
+            raise ValueError(f"adora_weight: truncation_length={self.truncation_length} must be at least 1 token")
         for name in ("weight_tas", "weight_tds"):
             if getattr(self, name) < 0:
                 raise ValueError(f"adora_weight: {name}={getattr(self, name)} must not be negative")

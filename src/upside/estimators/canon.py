@@ -30,7 +30,7 @@ from torch import Tensor
 
 from upside.chains import StageOutput
 from upside.registry import register_stage
-from upside.rollouts import Rollouts
+from upside.rollouts import RESERVED, Rollouts
 from upside.schedules import Schedule, schedule
 
 FIELDS = {"length": "lengths", "entropy": "entropy"}
@@ -82,6 +82,11 @@ class Canon:
         for name, value in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
+        if self.metric in RESERVED - {*FIELDS, "random"}:
+            raise ValueError(
+                f"canon: metric={self.metric!r} is no metric of a response; "
+                "give 'entropy', 'length', 'random' or a name in Rollouts.metrics"
+            )
         if self.alpha < 0:
             raise ValueError(f"canon: alpha={self.alpha} must not be negative")
         if isinstance(self._mu, int | float):
@@ -131,7 +136,7 @@ class Canon:
     def _metric(self, rollouts: Rollouts) -> Tensor:
         if self.metric != "random":
             return rollouts.require(FIELDS.get(self.metric, self.metric), "canon")
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + rollouts.step)
+        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + rollouts.step) % 2**63)
         return torch.rand(len(rollouts), generator=generator, dtype=torch.float64).to(rollouts.device)
 
     def _high_share(self, rollouts: Rollouts, metric: Tensor) -> Tensor:
