@@ -100,6 +100,10 @@ class Estimator:
 
     def trace(self, rollouts: Rollouts) -> list[StageOutput]:
         """The output of each stage in order; values are float64 and 0 on invalid rows."""
+        if not isinstance(rollouts, Rollouts):
+            raise ValueError(
+                f"expected an upside.Rollouts, got {type(rollouts).__name__}; upside.Rollouts(rewards, groups)"
+            )
         for stage in self.stages:
             for name in sorted(stage.needs):
                 rollouts.require(name, stage.info.name)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
 Kind = Literal["baseline", "scale", "augment", "weight"]
@@ -80,11 +81,16 @@ def register_stage(
     needs: optional Rollouts fields it reads, by name. zero_on_constant: see StageInfo (default: all but "augment").
     Raises ValueError when another stage or preset has the name.
     """
+    if not isinstance(name, str):
+        raise ValueError('register_stage needs a name: write @upside.register_stage("name")')
+    if isinstance(needs, str):
+        raise ValueError(f"stage {name!r}: needs is a set of field names: write needs={{{needs!r}}}")
     if kind not in KINDS:
         raise ValueError(f"stage {name!r}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
 
     def decorate(build: F) -> F:
         _claim(name, build)
+        _check_signature(name, build)
         relative = kind == "baseline" if group_relative is None else group_relative
         zero = kind != "augment" if zero_on_constant is None else zero_on_constant
         STAGES[name] = StageInfo(name, build, kind, formula, source, frozenset(needs), relative, zero)
@@ -115,6 +121,21 @@ def _claim(name: str, build: Callable[..., Any]) -> None:
         build.__qualname__,
     ):
         raise ValueError(f"{name!r} is already registered by {other.build.__module__}; choose another name")
+
+
+def _check_signature(name: str, build: Callable[..., Any]) -> None:
+    """A stage that is a function takes the batch and the advantages; an option without `*` before it is unreachable."""
+    if isinstance(build, type):
+        return
+    parameters = inspect.signature(build).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(positional) != 2:
+        raise ValueError(
+            f"stage {name!r}: expected (rollouts, advantages, *, option=default, …), "
+            f"got positional parameters ({', '.join(positional)})"
+        )
 
 
 def options(build: Callable[..., Any]) -> dict[str, Any]:
@@ -187,9 +208,9 @@ def _admits(hint: Any, value: Any) -> bool:
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in choices)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, Integral) and not isinstance(value, bool)
     return isinstance(value, hint) if isinstance(hint, type) else True
 
 
@@ -214,9 +235,10 @@ def check_options(owner: str, given: Iterable[str], known: Iterable[str]) -> Non
 def nearest(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
     """' Did you mean …?' for the closest known names, else a list of all."""
     known = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
     if close:
-        return f" Did you mean {' or '.join(repr(c) for c in close)}?"
+        return f" Did you mean {' or '.join(repr(lower[c]) for c in close)}?"
     return f" Known: {', '.join(sorted(known))}." if otherwise is None else otherwise
 
 

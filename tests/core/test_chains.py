@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 import torch
 
@@ -112,12 +113,17 @@ def test_options_of_the_call_join_those_of_the_text():
     assert upside.estimator("canon", mu=schedule).spec == "canon:mu=cosine_first_inter(total=300,warmup=60)"
 
 
+def test_numbers_of_numpy_are_options():
+    assert upside.estimator("grpo", eps=np.float32(0.5), ddof=np.int64(0)).spec == "grpo:eps=0.5,ddof=0"
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("gpro", "unknown estimator or stage 'gpro'. Did you mean 'grpo'"),
         ("grpo > adora_wieght", "unknown estimator or stage 'adora_wieght'. Did you mean 'adora_weight'"),
         ("xyzzy", r"unknown estimator or stage 'xyzzy'. Known: .*canon.*grpo"),
+        ("GRPO", "unknown estimator or stage 'GRPO'. Did you mean 'grpo'"),
         ("canon:mju=0.5", "canon has no option 'mju'. Did you mean 'mu'"),
         ("canon:metric=length,alfa=1", "canon has no option 'alfa'. Did you mean 'alpha'"),
         ("grpo > ", "an empty link"),
@@ -150,6 +156,8 @@ def test_a_typo_is_named(spec, message):
         (lambda: upside.estimator("canon:mu=0.5", mu=0.4), r"options \['mu'\] stand both in"),
         (lambda: upside.estimator(upside.estimator("grpo"), eps=1), r"already built; give options \['eps'\]"),
         (lambda: upside.estimator(None), "expected a name or a spec string, got None"),
+        (lambda: upside.estimator("grpo")([1, 0]), r"expected an upside\.Rollouts, got list"),
+        (lambda: upside.explain("grpo", {"rewards": [1, 0]}), r"expected an upside\.Rollouts, got dict"),
         (lambda: upside.stage("group_men"), "stage 'group_men' is unknown. Did you mean 'group_mean'"),
         (lambda: upside.stage("grpo"), "stage 'grpo' is a preset, not a stage: give its name to upside.chain"),
         (lambda: upside.stage("group_std", epsilon=1), "group_std has no option 'epsilon'. Did you mean 'eps'"),

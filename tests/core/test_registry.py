@@ -97,6 +97,22 @@ def test_a_name_that_no_spec_string_could_hold(names, name):
         upside.register_stage(name)(lambda rollouts, advantages: advantages)
 
 
+@pytest.mark.parametrize("build", [lambda rollouts: 0, lambda rollouts, advantages, cost=0.5: advantages])
+def test_a_function_whose_options_could_not_be_reached(names, build):
+    with pytest.raises(
+        ValueError, match=r"stage 'x': expected \(rollouts, advantages, \*, option=default, …\), got pos"
+    ):
+        upside.register_stage("x")(build)
+    assert "x" not in names.STAGES
+
+
+def test_a_decorator_that_is_half_written(names):
+    with pytest.raises(ValueError, match=r"register_stage needs a name: write @upside.register_stage\("):
+        upside.register_stage(lambda rollouts, advantages: advantages)
+    with pytest.raises(ValueError, match=r"stage 'x': needs is a set of field names: write needs=\{'lengths'\}"):
+        upside.register_stage("x", needs="lengths")
+
+
 def test_an_unknown_kind():
     with pytest.raises(ValueError, match="kind must be one of baseline, scale, augment, weight, got 'bonus'"):
         upside.register_stage("x", kind="bonus")
