@@ -8,6 +8,7 @@ check_estimator(upside.estimator("my_stage > adora_weight"))   # AssertionError 
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -115,10 +116,12 @@ def _output(est: Estimator, fields: dict[str, Any]) -> None:
 
 
 def _pure(est: Estimator, fields: dict[str, Any]) -> None:
-    batch = Rollouts(**fields)
-    before = batch.rewards.clone()
+    batch, before = Rollouts(**fields), Rollouts(**copy.deepcopy(fields))
     first, state = est(batch).values, est.state_dict()
-    assert torch.equal(batch.rewards, before), "the batch's rewards were changed in place"
+    for name in ("rewards", *FIELDS):
+        assert torch.equal(getattr(batch, name), getattr(before, name)), f"the batch's {name} were changed in place"
+    for name, metric in batch.metrics.items():
+        assert torch.equal(metric, before.metrics[name]), f"the batch's metrics[{name!r}] was changed in place"
     if not state:
         assert torch.equal(est(batch).values, first), "two calls on one batch differ, and there is no state_dict"
 
@@ -149,6 +152,9 @@ def _constant_groups(est: Estimator, fields: dict[str, Any]) -> None:
         values = _values(est, fields | {"rewards": torch.full_like(fields["rewards"], value)})
         worst = float(values.abs().max())
         assert worst == 0, f"rewards all {value} give advantages up to {worst:.3g}, expected exactly 0"
+    one = fields["groups"] == fields["groups"][0]  # a constant group beside others that are not
+    worst = float(_values(est, fields | {"rewards": torch.where(one, 0.7, fields["rewards"])})[one].abs().max())
+    assert worst == 0, f"a group of equal rewards among others gets up to {worst:.3g}, expected exactly 0"
 
 
 def _singletons(est: Estimator, fields: dict[str, Any]) -> None:

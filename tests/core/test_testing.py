@@ -85,6 +85,16 @@ def test_faults_of_memory(names, fault, rule):
     assert rule in broken("dr_grpo > faulty")
 
 
+def test_a_field_that_is_changed_in_place(names):
+    upside.register_stage("faulty")(lambda r, a: (r.lengths.clamp_(max=1), a)[1])
+    assert broken("dr_grpo > faulty") >= {"pure"}
+
+
+def test_a_constant_group_among_others(names):
+    upside.register_stage("faulty", kind="baseline", group_relative=False)(lambda r, a: a - a[r.valid].mean())
+    assert broken("faulty") == {"constant_groups"}
+
+
 def test_a_baseline_that_leaves_a_group_of_one_its_reward(names):
     assert "singletons" in broken("dr_grpo:singleton=reward")
 
