@@ -9,7 +9,8 @@ import tiny
 import torch
 
 import upside
-from upside.engines.trl import AdvantageTrainer, policy_gradient_loss
+from upside.engines.loss import policy_gradient_loss
+from upside.engines.trl import AdvantageTrainer
 
 REWARDS = [1, 0, 0, 0, 1, 1, 1, 1]
 REFERENCE = [0, 0, 1, 0, 1, 0, 1, 0]

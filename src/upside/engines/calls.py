@@ -1,4 +1,4 @@
-"""Small pieces around the reward functions a trainer calls."""
+"""What an estimator needs, and small pieces around the reward functions a trainer calls."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ import torch
 from torch import Tensor
 
 from upside.rewards import RewardError
+
+MEASURED = frozenset(
+    {"lengths", "entropy", "truncated", "valid", "correct", "reference_rewards", "total_steps"}
+)  # Rollouts fields the trainer fills; any other need is a metric by name
 
 
 def named(func: Any, name: str, step: Callable[[], int]) -> Any:
@@ -52,3 +56,15 @@ def digest(prompt: Any) -> str:
     """A short fingerprint of a prompt (text or messages; an image counts by its type)."""
     text = json.dumps(prompt, sort_keys=True, default=lambda value: type(value).__name__)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def check_needs(needs: frozenset[str], correctness: object, given: set[str]) -> None:
+    """ValueError for a need that neither the trainer measures nor `given` names supply."""
+    missing = sorted(needs - MEASURED - given)
+    if "correct" in needs and correctness is None:
+        raise ValueError("the estimator needs correct, the outcome of each response; pass correctness=FUNCTION")
+    if missing:
+        raise ValueError(
+            f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass "
+            f"response_metrics={{{missing[0]!r}: FUNCTION}} or give the data set a column of that name"
+        )

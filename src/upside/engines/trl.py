@@ -28,15 +28,13 @@ from trl import GRPOTrainer
 from upside.chains import Advantages, Estimator
 from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
-from upside.engines.calls import digest, named, weighted
+from upside.engines.calls import MEASURED, check_needs, digest, named, weighted
+from upside.engines.loss import policy_gradient_loss
 from upside.engines.reference import Reference
 from upside.rollouts import Rollouts
 
 STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
-MEASURED = frozenset(
-    {"lengths", "entropy", "truncated", "valid", "correct", "reference_rewards", "total_steps"}
-)  # Rollouts fields the trainer fills; any other need is a metric by name
 PLAIN_ARGUMENTS = ("batch_size", "compute_entropy", "compute_aux_loss")
 
 ResponseFunc = Callable[..., Sequence[Any]]
@@ -58,15 +56,6 @@ class ScoredRollouts:
     advantages: Advantages
     correct: list[bool | None] | None
     rewards_per_func: Tensor
-
-
-def policy_gradient_loss(logps: Tensor, advantages: Tensor, mask: Tensor, tokens: Tensor | float) -> Tensor:
-    """Plain policy gradient of GPG and AAPO: -sum(m * A * log pi) / tokens, no ratio, no clip, no KL. ()
-
-    logps, mask: (B, T). advantages: (B,) or (B, T), constants. tokens: the normaliser, the number of trained tokens.
-    """
-    weight = advantages.detach() if advantages.dim() == 2 else advantages.detach()[:, None]
-    return -(weight * logps * mask).sum() / tokens
 
 
 class AdvantageTrainer(GRPOTrainer):
@@ -115,7 +104,7 @@ class AdvantageTrainer(GRPOTrainer):
         self._tap: dict[str, Any] | None = None
         self._idle: IdleRows | None = None
         columns = getattr(kwargs.get("train_dataset"), "column_names", None) or ()
-        _check_needs(self.estimator.needs, correctness, {*self.response_metrics, *columns})
+        check_needs(self.estimator.needs, correctness, {*self.response_metrics, *columns})
         super().__init__(*args, **kwargs)
         if self.loss_type in CROSS_ENTROPY_LOSSES and self.beta != 0.0:
             raise ValueError(f"loss_type {self.loss_type!r} has no KL term; set beta=0 (it is {self.beta})")
@@ -372,14 +361,3 @@ class AdvantageTrainer(GRPOTrainer):
     def _column(self, inputs: Any, name: str) -> Tensor:
         values = [float("nan") if x[name] is None else float(x[name]) for x in inputs]
         return torch.tensor(values, device=self.accelerator.device)
-
-
-def _check_needs(needs: frozenset[str], correctness: object, given: set[str]) -> None:
-    missing = sorted(needs - MEASURED - given)
-    if "correct" in needs and correctness is None:
-        raise ValueError("the estimator needs correct, the outcome of each response; pass correctness=FUNCTION")
-    if missing:
-        raise ValueError(
-            f"the estimator needs {', '.join(missing)}, which the trainer cannot measure; pass "
-            f"response_metrics={{{missing[0]!r}: FUNCTION}} or give the data set a column of that name"
-        )
