@@ -34,6 +34,28 @@ def test_unknown_specs_name_the_nearest(spec, message):
         load_task(spec)
 
 
+@pytest.mark.parametrize("spec", [None, 3, ["arithmetic"]])
+def test_a_spec_that_is_no_text(spec):
+    with pytest.raises(ValueError, match="task: expected a name or a file, got"):
+        load_task(spec)
+
+
+@pytest.mark.parametrize("spec", ["arithmetic", "knights", "reasoner", "reasoning_gym:chain_sum", "file"])
+@pytest.mark.parametrize(
+    ("split", "count", "message"),
+    [
+        ("dev", 2, "split='dev' must be one of train, test"),
+        ("train", -1, "count=-1 must be a whole number and not negative"),
+        ("test", 1.5, "count=1.5 must be a whole number"),
+    ],
+)
+def test_a_request_that_cannot_be_meant(tmp_path, spec, split, count, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "1+1", "answer": 2}\n{"prompt": "1+2", "answer": 3}\n')
+    with pytest.raises(ValueError, match=message):
+        load_task(path if spec == "file" else spec).problems(split, count)
+
+
 @pytest.mark.parametrize("name", ["knights_knaves", "basic_arithmetic", "chain_sum", "spiral_matrix"])
 def test_gym_splits_are_disjoint_and_gold_is_right(name):
     task = load_task(f"reasoning_gym:{name}")

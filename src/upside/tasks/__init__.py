@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from upside.tasks.base import Problem, Split, Task, Verdict, in_test_split
@@ -23,13 +24,15 @@ SPECS = ("reasoner", "arithmetic", "knights", "reasoning_gym:NAME", "FILE.jsonl"
 _FILE_ENDINGS = (".jsonl", ".parquet")
 
 
-def load_task(spec: str, **options: Any) -> Task:
+def load_task(spec: str | Path, **options: Any) -> Task:
     """Return the task that `spec` names (see the module's table), built with `options`.
 
     Raises ValueError for an unknown spec or option (with the nearest names) and FileNotFoundError for a
     missing file. Packages a source needs are imported only when that source is asked for.
     """
-    spec = spec.strip()
+    if not isinstance(spec, str | Path):
+        raise ValueError(f"task: expected a name or a file, got {spec!r}; known are {', '.join(SPECS)}")
+    spec = str(spec).strip()
     if spec.lower().endswith(_FILE_ENDINGS):
         from upside.tasks.files import FileTask
 

@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from upside.tasks.base import Problem, Split, Verdict, in_test_split
+from upside.tasks.base import Problem, Split, Verdict, check_request, in_test_split
 
 LEVELS: dict[int, tuple[int, bool]] = {1: (1, False), 2: (2, False), 3: (3, True), 4: (4, True), 5: (5, True)}
 """level -> (steps, whether it starts with a product)."""
@@ -124,8 +124,7 @@ def final_answer(response: str, limit: int = 64) -> str:
 
 def distinct(task: Drawable, split: Split, count: int, seed: int) -> list[Problem]:
     """`count` distinct problems drawn from `task` in an order fixed by the seed."""
-    if count < 0:
-        raise ValueError(f"{task.name}: count={count} must not be negative")
+    check_request(task.name, split, count)
     rng = random.Random(f"{task.name}/{split}/{seed}")
     found: dict[str, Problem] = {}
     misses = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 Split = Literal["train", "test"]
 
@@ -53,6 +53,14 @@ class Task(Protocol):
     def verify(self, problem: Problem, response: str) -> Verdict:
         """Judge one response. Never evaluates text of the response."""
         ...
+
+
+def check_request(task: str, split: str, count: int | None) -> None:
+    """ValueError naming the task for a split that is none, or a count that is no number of problems."""
+    if split not in get_args(Split):
+        raise ValueError(f"{task}: split={split!r} must be one of {', '.join(get_args(Split))}")
+    if count is not None and (not isinstance(count, int) or count < 0):
+        raise ValueError(f"{task}: count={count!r} must be a whole number and not negative")
 
 
 def in_test_split(problem_id: str, share: float = 0.2) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from upside.tasks.answers import final_answer, is_right, marked_answer
-from upside.tasks.base import Problem, Split, Verdict, in_test_split
+from upside.tasks.base import Problem, Split, Verdict, check_request, in_test_split
 
 Row = tuple[int, Mapping[str, Any]]  # line (JSONL) or row (Parquet) number from 1, fields
 
@@ -70,6 +70,7 @@ class FileTask:
 
     def problems(self, split: Split, count: int | None = None, seed: int = 0) -> list[Problem]:
         """`count` problems of the split, shuffled by `seed`; more than there are is an error."""
+        check_request(self.path, split, count)
         rows = list(self._splits[split])
         if not rows or (count is not None and count > len(rows)):
             sizes = ", ".join(f"{name} {len(part)}" for name, part in self._splits.items())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from upside.tasks.answers import answer_region, marked_answer
-from upside.tasks.base import Problem, Split, Verdict, in_test_split
+from upside.tasks.base import Problem, Split, Verdict, check_request, in_test_split
 
 DEFAULT_COUNT = 1000
 PATIENCE = 2_000
@@ -57,6 +57,7 @@ class GymTask:
 
     def problems(self, split: Split, count: int | None = None, seed: int = 0) -> list[Problem]:
         """`count` distinct problems (default 1000). Raises ValueError when the data set yields fewer."""
+        check_request(self.name, split, count)
         wanted = DEFAULT_COUNT if count is None else count
         found: dict[str, Problem] = {}
         chunk, misses = 0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from upside.tasks.base import Problem, Split, Task, Verdict
+from upside.tasks.base import Problem, Split, Task, Verdict, check_request
 
 
 class Mixture:
@@ -21,6 +21,7 @@ class Mixture:
 
     def problems(self, split: Split, count: int | None = None, seed: int = 0) -> list[Problem]:
         """`count` problems, the first part getting the odd one; None takes all of every (finite) part."""
+        check_request(self.name, split, count)
         share, extra = divmod(count, len(self.parts)) if count is not None else (None, 0)
         columns = []
         for i, (name, part) in enumerate(self.parts.items()):
