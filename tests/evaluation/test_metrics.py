@@ -69,6 +69,8 @@ def test_majority_in_blocks():
     assert majority_at_k(answers, right, 4) == 0.5
     with pytest.raises(ValueError, match="k must be between"):
         majority_at_k(answers, right, 7)
+    with pytest.raises(ValueError, match="right: 5 judgements for 6 answers; give one per answer"):
+        majority_at_k(answers, right[:5], 3)
 
 
 def test_share_interval():
@@ -127,7 +129,8 @@ def test_plan_of_a_group_of_two_at_018():
     ("arguments", "message"),
     [
         ((1.2, 8), "pass_rate must be between 0 and 1, got 1.2"),
-        ((0.2, 0), "group_size must be at least 1"),
+        ((0.2, 0), "group_size must be a whole number and at least 1, got 0"),
+        ((0.2, 2.5), "group_size must be a whole number and at least 1, got 2.5"),
         ((0.2, 8, -0.1), "reference_pass_rate must be"),
         ((math.nan, 8), "pass_rate must be"),
         ((0.2, 8, None, 0), "prompts must be"),

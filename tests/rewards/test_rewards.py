@@ -122,6 +122,11 @@ def test_overlong_bounds(options):
         load_reward("overlong", **options)
 
 
+def test_overlong_takes_whole_numbers():
+    with pytest.raises(RewardError, match="reward 'overlong': max_length must be a whole number of tokens, got '96'"):
+        load_reward("overlong", max_length="96", cache=16)
+
+
 @pytest.mark.parametrize(
     ("response", "options", "good"),
     [
@@ -252,6 +257,10 @@ def test_a_silent_part_leaves_the_others():
 def test_combination_errors():
     with pytest.raises(RewardError, match="no rewards given"):
         load_rewards([])
+    with pytest.raises(RewardError, match=r"rewards: expected a list, got 'format'; write \['format'\]"):
+        load_rewards("format")
+    with pytest.raises(RewardError, match=r"rewards\[0\] has no name"):
+        load_rewards([3])
     with pytest.raises(RewardError, match="named twice"):
         load_rewards(["format", "format"])
     with pytest.raises(RewardError, match=r"rewards\[0\] has no name"):

@@ -61,6 +61,8 @@ def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
 def majority_at_k(answers: Sequence[str | None], right: Sequence[bool], k: int) -> float:
     """Mean of `majority` over the n // k consecutive blocks of k responses. k > n is an error."""
     _check(len(answers), 0, k, "k")
+    if len(right) != len(answers):
+        raise ValueError(f"right: {len(right)} judgements for {len(answers)} answers; give one per answer")
     blocks = range(0, len(answers) - k + 1, k)
     return sum(majority(answers[b : b + k], right[b : b + k]) for b in blocks) / len(blocks)
 

@@ -45,8 +45,8 @@ def plan_group(
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be between 0 and 1, got {value}")
     for name, count in (("group_size", g), ("prompts", prompts)):
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}")
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"{name} must be a whole number and at least 1, got {count}")
     right, wrong = p**g, (1 - p) ** g
     dead = min(1.0, right + wrong)  # a group of one is always dead
     return GroupPlan(

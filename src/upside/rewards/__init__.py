@@ -154,9 +154,11 @@ def load_reward(name: str, task: Task | None = None, **options: Any) -> Reward:
 def load_rewards(specs: Sequence[str | Mapping[str, Any]], task: Task | None = None) -> Rewards:
     """Rewards from a recipe's list. An entry is a name (weight 1), or a mapping with `name`, optional
     `weight` and the reward's options: `{"name": "overlong", "weight": 0.5, "max_length": 96, "cache": 16}`."""
+    if isinstance(specs, str | Mapping):
+        raise RewardError(f"rewards: expected a list, got {specs!r}; write [{specs!r}]")
     parts: list[tuple[Reward, float]] = []
     for index, spec in enumerate(specs):
-        options: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
+        options: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name, weight = options.pop("name", None), options.pop("weight", 1.0)
         if not isinstance(name, str):
             raise RewardError(f"rewards[{index}] has no name; write a name or a mapping with name, weight, options")

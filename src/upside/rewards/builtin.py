@@ -49,6 +49,9 @@ class OverlongReward:
     name = "overlong"
 
     def __init__(self, max_length: int, cache: int) -> None:
+        for option, tokens in (("max_length", max_length), ("cache", cache)):
+            if isinstance(tokens, bool) or not isinstance(tokens, int):
+                raise RewardError(f"reward 'overlong': {option} must be a whole number of tokens, got {tokens!r}")
         if not 1 <= cache <= max_length:
             raise RewardError(f"reward 'overlong': cache must be in 1..max_length={max_length} tokens, got {cache}")
         self.max_length, self.cache = max_length, cache
