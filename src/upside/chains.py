@@ -108,6 +108,8 @@ class Estimator:
             for name in sorted(stage.needs):
                 rollouts.require(name, stage.info.name)
         self._check_groups(rollouts)
+        if not bool(rollouts.valid.any()):
+            warnings.warn("no response of the batch has a reward; every advantage is 0", stacklevel=3)
         outputs, values = [], rollouts.scores
         for stage in self.stages:
             output = stage.run(rollouts, values.clone())  # a stage may work in place on what it is handed
@@ -176,13 +178,14 @@ class Estimator:
 
 
 def _checked(name: str, values: Any, rollouts: Rollouts) -> Tensor:
-    """Float64 values of the right shape, finite on valid rows, 0 on the others."""
+    """Float64 values of the right shape, finite (as the float32 they become) on valid rows, 0 on the others."""
     if not isinstance(values, Tensor) or values.shape != rollouts.rewards.shape:
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         raise ValueError(f"stage {name} returned {shape}; expected a tensor of shape ({len(rollouts)},)")
     values = torch.where(rollouts.valid, values.double(), 0.0)
-    if not bool(values.isfinite().all()):
-        row = int((~values.isfinite()).nonzero()[0])
+    finite = values.float().isfinite()
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0])
         raise ValueError(
             f"stage {name} gave {float(values[row])} to row {row}; look at its options and that row's fields"
         )

@@ -12,13 +12,13 @@ import difflib
 import inspect
 import math
 import re
+import threading
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
@@ -151,21 +151,37 @@ def load_builtins() -> None:
     import_module("upside.estimators")
 
 
-@cache
+_loading = threading.RLock()
+_loaded = False
+
+
 def load_plugins() -> None:
-    """Import the built-in stages, then every module named in the entry-point group `upside.stages`.
+    """Import the built-in stages, then every module named in the entry-point group `upside.stages`; once.
 
     Raises ImportError naming a plug-in that cannot be loaded.
     """
-    load_builtins()
-    for plugin in entry_points(group="upside.stages"):
+    global _loaded
+    with _loading:  # other threads wait; a plug-in that builds an estimator while it is imported comes in again
+        if _loaded:
+            return
+        _loaded = True
         try:
-            plugin.load()
-        except Exception as error:
-            owner = f", of {plugin.dist.name} {plugin.dist.version}" if plugin.dist else ""
-            raise ImportError(
-                f"plug-in {plugin.name!r} ({plugin.value}{owner}) cannot be loaded: {error}; repair or uninstall it"
-            ) from error
+            load_builtins()
+            for plugin in entry_points(group="upside.stages"):
+                _load(plugin)
+        except BaseException:
+            _loaded = False
+            raise
+
+
+def _load(plugin: EntryPoint) -> None:
+    try:
+        plugin.load()
+    except Exception as error:
+        owner = f", of {plugin.dist.name} {plugin.dist.version}" if plugin.dist else ""
+        raise ImportError(
+            f"plug-in {plugin.name!r} ({plugin.value}{owner}) cannot be loaded: {error}; repair or uninstall it"
+        ) from error
 
 
 def presets() -> list[str]:

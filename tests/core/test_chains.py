@@ -1,5 +1,6 @@
 """Chains: what may follow what, spec strings there and back, what a stage may return, state."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -184,6 +185,7 @@ def test_a_call_that_cannot_be_meant(call, message):
         (lambda r, a: a.tolist(), r"stage bad returned list"),
         (lambda r, a: a / 0, r"stage bad gave (inf|-inf|nan) to row 0; look at its options and that row's fields"),
         (lambda r, a: torch.where(a < 0, torch.nan, a), r"stage bad gave nan to row 1"),
+        (lambda r, a: a * 1e300, r"stage bad gave -?[0-9.]+e\+\d+ to row 0"),  # no float32
         (lambda r, a: StageOutput(a[:2]), r"stage bad returned \(2,\)"),
     ],
 )
@@ -191,6 +193,14 @@ def test_a_stage_that_returns_nonsense_is_named(names, answer, message):
     upside.register_stage("bad")(answer)
     with pytest.raises(ValueError, match=message):
         run("dr_grpo > bad")
+
+
+def test_a_batch_without_any_reward():
+    rollouts = upside.Rollouts([None, None], [0, 0], lengths=[1, 2])
+    with pytest.warns(UserWarning, match="no response of the batch has a reward; every advantage is 0"):
+        result = upside.estimator("adora")(rollouts)
+    assert result.values.tolist() == [0, 0]
+    assert all(math.isfinite(value) for value in result.metrics.values())
 
 
 def test_a_stage_may_work_in_place(names):

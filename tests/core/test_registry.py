@@ -162,6 +162,26 @@ def test_an_installed_plug_in_is_found(tmp_path):
     assert done.stdout.splitlines() == ["[2.0, 4.0]", "[3.0, 3.0]"]
 
 
+def test_a_plug_in_may_build_an_estimator_while_it_is_imported(tmp_path):
+    env = install(tmp_path, "upside_eager", "import upside\nBASE = upside.estimator('grpo')\n" + PLUGIN)
+    info = tmp_path / "upside_eager-1.0.dist-info" / "entry_points.txt"
+    info.write_text("[upside.stages]\necho = upside_eager:echo\n")
+    done = subprocess.run([sys.executable, "-c", USE], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_wait_for_the_stages():
+    code = (
+        "import sys, threading, upside\nsys.setswitchinterval(1e-6)\nfound = []\n"
+        "def work(): found.append(len(upside.presets()))\n"
+        "threads = [threading.Thread(target=work) for _ in range(8)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "print(len(found), len(set(found)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["8", "1"], done.stderr
+
+
 def test_a_broken_plug_in_is_named(tmp_path):
     env = install(tmp_path, "upside_broken", "import no_such_module_anywhere\n")
     done = subprocess.run([sys.executable, "-c", USE], env=env, capture_output=True, text=True, timeout=60)

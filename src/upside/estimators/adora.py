@@ -110,7 +110,8 @@ class AdoraWeight:
         if self.normalize_mean_weight and bool(mean > 0):
             weight = weight / mean
         live = groups.size > 0
-        metrics = {"adora_tas_share": float(tas[live].double().mean()), "adora_mean_weight": float(mean)}
+        share = float((tas & live).sum()) / max(float(live.sum()), 1.0)
+        metrics = {"adora_tas_share": share, "adora_mean_weight": float(mean)}
         return StageOutput(
             weight * advantages, metrics, {"weight": weight, "tas": groups.spread(tas), "success": success}
         )
