@@ -289,3 +289,11 @@ def test_run_evaluation_errors(tmp_path):
         run_evaluation(tmp_path, "reasoner", problems=1)
     with pytest.raises(ValueError, match="backend must be one of"):
         run_evaluation(tmp_path, backend="vlm")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"samples": 0}, {"temperature": -1.0}, {"top_p": 0.0}, {"top_k": -1}, {"batch_size": 0}]
+)
+def test_run_evaluation_refuses_settings_before_it_loads_a_model(tmp_path, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        run_evaluation(tmp_path / "no_such_model", "arithmetic", problems=1, **wrong)

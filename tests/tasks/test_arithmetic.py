@@ -72,6 +72,7 @@ def test_splits_never_meet() -> None:
         ("#-32", False),
         ("#32.0", False),
         ("#thirty", False),
+        ("#٣٢", False),
         ("#__import__('os')", False),
         ("#" + "9" * 1_000_000, False),
         ("#32" + " " * 1_000_000, False),

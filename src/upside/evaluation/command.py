@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from upside.evaluation.generate import Backend, transformers_backend, upside_backend
 from upside.evaluation.results import Evaluation
-from upside.evaluation.run import Style, evaluate
+from upside.evaluation.run import Style, evaluate, settings_of
 from upside.evaluation.table import describe
 from upside.tasks import Split, load_task
 from upside.tasks.prompts import within_limit
@@ -83,6 +83,7 @@ def run_evaluation(
     console = console or Console()
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    settings_of(samples, greedy, temperature, top_p, top_k, max_new_tokens, batch_size)
     folder = _new_folder(output)
     source = load_task(task, **(task_options or {}))
     chosen = source.problems(split, problems, seed)

@@ -47,9 +47,7 @@ def evaluate(
         raise ValueError("no problems to evaluate on")
     if len({problem.id for problem in problems}) != len(problems):
         raise ValueError("problem ids repeat; every problem is evaluated once, with `samples` responses")
-    if samples < 1 or (greedy and samples > 1):
-        raise ValueError(f"samples must be at least 1, and 1 when greedy, got {samples}")
-    sampling = Sampling(max_new_tokens, greedy, temperature, top_p, top_k)
+    sampling = settings_of(samples, greedy, temperature, top_p, top_k, max_new_tokens, batch_size)
     prompts = [ids for p in problems for ids in [prompt_ids(tokenizer, p.prompt)] * samples]
     eos = end_ids(model, tokenizer)
     generated = generate(
@@ -73,6 +71,17 @@ def evaluate(
         "seed": seed,
     }
     return Evaluation(rows, settings)
+
+
+def settings_of(
+    samples: int, greedy: bool, temperature: float, top_p: float, top_k: int, max_new_tokens: int, batch_size: int
+) -> Sampling:
+    """How responses are drawn. ValueError for what is out of range."""
+    if samples < 1 or (greedy and samples > 1):
+        raise ValueError(f"samples must be at least 1, and 1 when greedy, got {samples}")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    return Sampling(max_new_tokens, greedy, temperature, top_p, top_k)
 
 
 class Judge:

@@ -31,7 +31,7 @@ RANGE = range(10, 100)
 ATTEMPTS = 2_000
 """Draws without a new problem after which a source is taken to be exhausted."""
 
-_ANSWER = re.compile(r"\s*(\d{1,6})\s*")
+_ANSWER = re.compile(r"\s*(\d{1,6})\s*", re.ASCII)
 
 
 def apply(left: int, sign: str, right: int) -> int:
