@@ -30,7 +30,7 @@ RESERVED = {"rewards", "groups", *HOW_TO_SUPPLY, "length", "random", "row", "gro
 class Rollouts:
     """N scored responses to K prompts. Rows may come in any order; groups may have any, unequal, sizes.
 
-    Every per-response field takes a tensor, an array or a list of N numbers.
+    Every per-response field takes a tensor, an array or a list of N numbers, and keeps a copy.
 
     rewards: (N,) float. None or NaN marks a row whose reward could not be computed: it is never 0 reward.
     groups: (N,) ints or any hashables (uid strings); responses to one prompt share one id.
@@ -46,7 +46,8 @@ class Rollouts:
 
     Raises ValueError naming field, row and remedy for wrong lengths, NaN or infinite metrics, infinite rewards,
     negative lengths or entropies, group ids that are missing, a metric under the name of a field. Optional fields
-    may hold None or NaN in invalid rows.
+    may hold None or NaN in invalid rows. In `dataclasses.replace(batch, rewards=…)` the rows that were invalid stay so
+    unless `valid` is given anew.
     """
 
     rewards: Any
@@ -183,7 +184,7 @@ def _numbers(name: str, value: Any, n: int | None, device: torch.device | None) 
             value = torch.as_tensor(value, dtype=torch.float64)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{name}: expected one number per response ({error})") from None
-    return _shaped(name, value.detach().to(device=device, dtype=torch.float64), n)
+    return _shaped(name, value.detach().to(device=device, dtype=torch.float64, copy=True), n)
 
 
 def _listed(groups: Any) -> Any:

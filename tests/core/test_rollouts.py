@@ -1,6 +1,7 @@
 """The batch: what it takes, what it refuses, and whether the refusal names field, row and remedy."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,6 +165,21 @@ def test_inputs_are_left_alone():
     given = {"rewards": [1, None, 0, 1], "groups": ["a", "a", "b", "b"], "metrics": {"m": [1, 2, 3, 4]}}
     Rollouts(**given)
     assert given == {"rewards": [1, None, 0, 1], "groups": ["a", "a", "b", "b"], "metrics": {"m": [1, 2, 3, 4]}}
+
+
+@pytest.mark.parametrize("make", [torch.tensor, np.array])
+def test_later_changes_of_the_input_do_not_reach_the_batch(make):
+    rewards, lengths = make([1.0, 0.0, 1.0, 0.0]), make([1.0, 2.0, 3.0, 4.0])
+    rollouts = batch(rewards=rewards, lengths=lengths)
+    rewards[0] = lengths[0] = 99.0
+    assert rollouts.rewards.tolist() == [1, 0, 1, 0]
+    assert rollouts.lengths.tolist() == [1, 2, 3, 4]
+
+
+def test_replace_keeps_what_was_invalid():
+    unscored = batch(rewards=[None, 0, 1, 0])
+    assert replace(unscored, rewards=[1, 0, 1, 0]).valid.tolist() == [False, True, True, True]
+    assert replace(unscored, rewards=[1, 0, 1, 0], valid=None).valid.tolist() == [True] * 4
 
 
 def test_names_of_the_package():
