@@ -23,7 +23,7 @@ def test_tokenizer_round_trip(tok) -> None:  # type: ignore[no-untyped-def]
             ids = tok(problem.prompt)["input_ids"]
             assert tok.decode(ids) == problem.prompt
             assert tok.unk_token_id not in ids
-    text = " hmm7*8=49?56; waitAk:Bn|Ck,Bn>ktx!#56"
+    text = " hmm7*8=49?56; waitAk:-B|+C,Bn>Aktx!#56"
     assert tok.decode(tok(text)["input_ids"], skip_special_tokens=True) == text
     assert tok("é€")["input_ids"] == [tok.unk_token_id] * 2
 

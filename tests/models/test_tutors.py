@@ -68,7 +68,7 @@ def test_every_habit_is_used() -> None:
         ("#nk", "direct"),
         ("34+7=41#41", "steps"),
         ("34+7=31?41#41", "check"),
-        ("Ak:Bn,Bn:Ak>ktx;An:Bn,Bk#nk", "steps"),
+        ("Ak:-B,Bn:+A>Aktx;An:-B,Bk#nk", "steps"),
         (" hmm34+7=41?41 so#41", "ramble"),
         ("34+7=41", "none"),
         ("", "none"),
@@ -87,6 +87,6 @@ def test_slip_examples() -> None:
 
 
 def test_puzzle_without_a_chain() -> None:
-    puzzle = Problem("x", "A:Ak;B:Bk", "kk", 1, {"family": "knights"})
+    puzzle = Problem("x", "A:+A;B:+B", "kk", 1, {"family": "knights"})
     with pytest.raises(ValueError, match="no chain"):
         tutors.solve(puzzle, random.Random(0), "steps")

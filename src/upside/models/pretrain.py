@@ -36,14 +36,14 @@ class Plan:
     """
 
     seed: int = 0
-    steps: int = 3000
+    steps: int = 2800
     rows: int = 16
     lr: float = 0.02
-    flawless: float = 0.6
+    flawless: float = 0.55
     warmup: int = 50
-    cooldown: float = 0.4
+    cooldown: float = 0.45
     width: int = 128
-    depth: int = 4
+    depth: int = 3
     heads: int = 4
     inner: int = 384
     bf16: bool = True

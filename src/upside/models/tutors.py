@@ -12,10 +12,10 @@ the strategy, so a learner has to drop them one by one. Each solution follows on
 Trace formats (fillers left out):
 
     7*8+9-6              7*8=56;56+9=65;65-6=59#59                with checks: 7*8=49?56;…
-    A:Bn;B:A=C;C:Ak|Bn   Ak:Bn,Bn:A=C,Cn:Ak|Bn>kntx;An:Bn,Bk:A=C,Cn#nkn
+    A:-B;B:A=C;C:+A|-B   Ak:-B,Bn:A=C,Cn:+A|-B>AktBnttx;An:-B,Bk:A=C,Cn#nkn
 
-The second supposes that A is a knight: A says Bn, so B is n, who says A=C, so C is n, who says Ak|Bn, where A is k and
-B is n, which is true: x, a contradiction (! is none). So A is a knave, which settles the others.
+The second supposes that A is a knight: A says -B, so B is n, who says A=C, so C is n, who says +A|-B, where A is k,
+true, and B is n, true, so the whole is true: x, a contradiction (! is none). So A is a knave, which settles the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from upside.tasks.knights import Claim, letter
 
 Style = Literal["direct", "steps", "check", "ramble"]
 
-SHARES: dict[Style, float] = {"direct": 0.25, "steps": 0.40, "check": 0.15, "ramble": 0.20}
+SHARES: dict[Style, float] = {"direct": 0.20, "steps": 0.40, "check": 0.22, "ramble": 0.18}
 """Share of each strategy in the training data."""
 
 DIRECT: dict[str, tuple[float, ...]] = {
@@ -44,42 +44,42 @@ DIRECT: dict[str, tuple[float, ...]] = {
 
 HABITS: dict[str, float] = {
     # arithmetic: which sub-step -> probability of a slip (what goes wrong)
-    "add": 0.04,  # no carry (result one too large)
-    "carry": 0.25,  # units add up to more than ten (the carry is forgotten)
-    "ten": 0.50,  # units add up to exactly ten (the carry is forgotten)
-    "take": 0.06,  # no borrow (result one too small)
-    "borrow": 0.30,  # units need a borrow (it is forgotten)
-    "zero": 0.55,  # borrow from a number that ends in 0 (smaller from larger: 50-7=57)
-    "times_small": 0.04,  # both factors up to 5 (neighbour in the table)
-    "times_mixed": 0.15,  # one factor above 5
-    "times_large": 0.35,  # both factors above 5
-    "times_nine": 0.45,  # a factor is 9
-    "sign": 0.30,  # a minus right after a product (read as plus)
-    "nine": 0.25,  # a 9 to add or subtract after the first step (copied as 6)
-    "twin": 0.40,  # the same digit added or subtracted twice in a row (skipped)
-    "stop": 0.30,  # before the last step of four or more (answers with what is there)
+    "add": 0.05,  # no carry (result one too large)
+    "carry": 0.35,  # units add up to more than ten (the carry is forgotten)
+    "ten": 0.60,  # units add up to exactly ten (the carry is forgotten)
+    "take": 0.08,  # no borrow (result one too small)
+    "borrow": 0.40,  # units need a borrow (it is forgotten)
+    "zero": 0.65,  # borrow from a number that ends in 0 (smaller from larger: 50-7=57)
+    "times_small": 0.05,  # both factors up to 5 (neighbour in the table)
+    "times_mixed": 0.20,  # one factor above 5
+    "times_large": 0.45,  # both factors above 5
+    "times_nine": 0.55,  # a factor is 9
+    "sign": 0.40,  # a minus right after a product (read as plus)
+    "nine": 0.45,  # a 9 to add or subtract after the first step (copied as 6)
+    "twin": 0.55,  # the same digit added or subtracted twice in a row (skipped)
+    "stop": 0.50,  # before the last step of four or more (answers with what is there)
     # knights: claim and speaker (k/n) when it settles the next person (settled the wrong way round)
     "is_k": 0.03,
     "is_n": 0.15,
     "not_k": 0.08,  # "is a knave"
-    "not_n": 0.30,
+    "not_n": 0.25,
     "same_k": 0.12,
-    "same_n": 0.35,
+    "same_n": 0.30,
     "differ_k": 0.20,
-    "differ_n": 0.45,
+    "differ_n": 0.40,
     "and_k": 0.15,
-    "and_n": 0.45,
-    "or_k": 0.35,
-    "or_n": 0.55,
+    "and_n": 0.40,
+    "or_k": 0.30,
+    "or_n": 0.45,
     "clash": 0.30,  # a claim that leaves nothing for the next person (the contradiction is overlooked)
-    "last_simple": 0.12,  # whether the last statement is true, by kind (judged the wrong way round)
-    "last_same": 0.25,
-    "last_and": 0.35,
-    "last_or": 0.45,
-    "readout": 0.35,  # people were settled out of alphabetical order (answer given in the order settled)
+    "last_simple": 0.10,  # whether the last statement is true, by kind (judged the wrong way round)
+    "last_same": 0.20,
+    "last_and": 0.30,
+    "last_or": 0.40,
+    "readout": 0.30,  # people were settled out of alphabetical order (answer given in the order settled)
 }
 
-CATCH = 0.65
+CATCH = 0.75
 """How often the second look of a check mends a slip."""
 
 SPOIL = 0.02
@@ -203,13 +203,20 @@ def claim_habit(claim: Claim, speaker: bool) -> str:
 
 
 def judge(last: Claim, speaker: bool, world: dict[str, bool], tutor: Tutor) -> tuple[str, bool]:
-    """Whether the last statement fits its speaker: the text, such as ``>kntx``, and the verdict."""
+    """Whether the last statement fits its speaker: the text, such as ``>AktBnttx``, and the verdict.
+
+    It names the kind of each person in the claim, for & and | the truth of each part, the truth of the whole.
+    """
     habit = f"last_{'simple' if last.kind == 'is' else last.kind}"
     truth, lie = ("t", "f") if last.holds(world) else ("f", "t")
     written, judged = tutor.result(truth, lie, habit)
     fits = (judged == "t") == speaker
-    kinds = "".join(letter(world[p]) for p in last.people)
-    return f">{kinds}{written}{'!' if fits else 'x'}", fits
+    parts = [p + letter(world[p]) for p in last.people]
+    if last.kind in ("and", "or"):
+        parts = [
+            part + ("t" if world[p] == s else "f") for part, p, s in zip(parts, last.people, last.signs, strict=True)
+        ]
+    return f">{''.join(parts)}{written}{'!' if fits else 'x'}", fits
 
 
 def branch(
@@ -239,7 +246,7 @@ def branch(
 
 
 def knights_steps(problem: Problem, tutor: Tutor) -> tuple[list[str], str]:
-    """Lines such as ``Ak:Bn,Bn?n:Ak>ktx``, one or two of them, and the answer they lead to."""
+    """Lines such as ``Ak:-B,Bn?n:+A>Aktx``, one or two of them, and the answer they lead to."""
     claims = knights.parse(problem.prompt)
     chain = knights.order(claims)
     if chain is None:
@@ -276,12 +283,14 @@ STEPS: dict[str, Callable[[Problem, Tutor], tuple[list[str], str]]] = {
 def solve(problem: Problem, rng: random.Random, strategy: Style | None = None, flawless: bool = False) -> str:
     """A worked solution by the strategy given or one drawn at `SHARES`.
 
-    Of mixed quality, or flawless: then steps or checks, without slips.
+    Of mixed quality, or flawless: then without slips, never rambling, direct on levels 1 and 2 only.
     """
-    styles: tuple[Style, ...] = ("steps", "check") if flawless else get_args(Style)
+    styles: tuple[Style, ...] = get_args(Style)
+    if flawless:
+        styles = ("direct", "steps", "check") if problem.level <= 2 else ("steps", "check")
     chosen = strategy or rng.choices(styles, weights=[SHARES[s] for s in styles])[0]
     if chosen == "direct":
-        return f"#{guess(problem, rng)}"
+        return f"#{problem.answer if flawless else guess(problem, rng)}"
     tutor = Tutor(chosen, rng, flawless)
     lines, answer = STEPS[problem.metadata["family"]](problem, tutor)
     body = ";".join(tutor.filler() + tutor.again(line) for line in lines)

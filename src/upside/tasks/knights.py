@@ -3,17 +3,17 @@
 Knights (k) always tell the truth, knaves (n) never do. Each of A, B, … makes one statement; a prompt lists
 them:
 
-    A:Bn;B:A=C;C:Ak|Bn
+    A:-B;B:A=C;C:+A|-B
 
 | claim | reads |
 |---|---|
-| ``Bn`` / ``Bk`` | B is a knave / a knight |
+| ``-B`` / ``+B`` | B is a knave / a knight |
 | ``B=C`` / ``B^C`` | B and C are the same / are different |
-| ``Bn&Ak`` | B is a knave and A is a knight |
-| ``Bn|Ak`` | B is a knave or A is a knight (or both) |
+| ``-B&+A`` | B is a knave and A is a knight |
+| ``-B|+A`` | B is a knave or A is a knight (or both) |
 
 Exactly one assignment fits (checked by brute force); the answer lists the people's kinds in alphabetical order
-after the last ``#`` of a response, here ``#nkk``. Every puzzle can be solved by supposing that A is a knight (then
+after the last ``#`` of a response, here ``#nkn``. Every puzzle can be solved by supposing that A is a knight (then
 a knave) and following the statements from person to person: each either settles one more person or contradicts.
 
 | level | people | claims |
@@ -50,7 +50,7 @@ LEVELS: dict[int, tuple[int, tuple[Kind, ...]]] = {
 }
 """level -> (people, kinds of claim allowed before the last speaker)."""
 
-_CLAIM = re.compile(r"([A-D])([kn=^])(?:([A-D])|([&|])([A-D])([kn]))?")
+_CLAIM = re.compile(r"([A-D])([=^])([A-D])|([-+])([A-D])(?:([&|])([-+])([A-D]))?")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Claim:
         if self.kind == "same":
             return f"{self.people[0]}{'=' if self.signs[0] else '^'}{self.people[1]}"
         joint = "|" if self.kind == "or" else "&"
-        return joint.join(p + letter(s) for p, s in zip(self.people, self.signs, strict=True))
+        return joint.join(("+" if s else "-") + p for p, s in zip(self.people, self.signs, strict=True))
 
 
 def letter(knight: bool) -> str:
@@ -84,15 +84,13 @@ def parse_claim(text: str) -> Claim:
     """Read one claim. Raises ValueError on anything outside the notation."""
     match = _CLAIM.fullmatch(text)
     if match is None:
-        raise ValueError(f"not a claim: {text[:20]!r}; expected forms such as Bn, B=C, B^C, Bn&Ak, Bn|Ak")
-    first, sign, other, joint, second, second_sign = match.groups()
-    if sign in "=^" and other:
-        return Claim("same", (first, other), (sign == "=",))
-    if sign in "kn" and joint:
-        return Claim("or" if joint == "|" else "and", (first, second), (sign == "k", second_sign == "k"))
-    if sign in "kn" and not other:
-        return Claim("is", (first,), (sign == "k",))
-    raise ValueError(f"not a claim: {text[:20]!r}; expected forms such as Bn, B=C, B^C, Bn&Ak, Bn|Ak")
+        raise ValueError(f"not a claim: {text[:20]!r}; expected forms such as -B, B=C, B^C, -B&+A, -B|+A")
+    one, relation, two, sign, first, joint, second_sign, second = match.groups()
+    if relation:
+        return Claim("same", (one, two), (relation == "=",))
+    if joint:
+        return Claim("or" if joint == "|" else "and", (first, second), (sign == "+", second_sign == "+"))
+    return Claim("is", (first,), (sign == "+",))
 
 
 def parse(prompt: str) -> dict[str, Claim]:
