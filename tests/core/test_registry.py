@@ -53,6 +53,17 @@ def test_a_dataclass_is_a_stage_whose_fields_are_options(names):
         upside.stage("clip", side="low")
 
 
+def test_a_choice_is_told_from_its_look_alikes(names):
+    @upside.register_stage("nth")
+    def nth(rollouts, advantages, *, part: Literal[1, 2] = 1):
+        return advantages / part
+
+    assert values("dr_grpo > nth:part=2") == [0.25, -0.25, -0.25, 0.25]
+    for part in (True, 1.0, "1"):
+        with pytest.raises(ValueError, match=r"nth: option part=.* must be one of 1, 2"):
+            upside.stage("nth", part=part)
+
+
 def test_a_preset_of_ones_own(names):
     @upside.register_preset("careful", formula="A_i / (std + 1)", source="here")
     def careful(*, eps: float = 1.0):

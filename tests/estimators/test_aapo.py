@@ -89,3 +89,11 @@ def test_metrics():
     assert metrics["margin_clipped_share"] == 0.5
     assert metrics["margin_zero_share"] == 0.5
     assert metrics["reference_missing_share"] == 0.25
+
+
+def test_metrics_leave_invalid_rows_out():
+    rollouts = upside.Rollouts([1, 0, None], [0, 0, 0], reference_rewards=[0, 0, 1])
+    found = upside.estimator("aapo")(rollouts).metrics
+    assert found["margin_zero_share"] == 0.5
+    assert found["margin_clipped_share"] == 0.5
+    assert found["margin_mean"] == pytest.approx(0.14)

@@ -156,3 +156,11 @@ def test_metrics():
     metrics = upside.estimator("adora")(batch).metrics
     assert metrics["adora_tas_share"] == pytest.approx(2 / 3)
     assert metrics["adora_mean_weight"] == pytest.approx((1 + 1 + 0.1 + 0.1 + 1 + 1) / 6)
+
+
+def test_metrics_and_mean_weight_leave_invalid_rows_out():
+    given = {"rewards": [1, 0, 1, 0, None], "groups": list("aabbb"), "lengths": [5, 3, 1, 9, 9]}
+    rollouts = upside.Rollouts(**given)
+    assert upside.estimator("adora")(rollouts).metrics["adora_mean_weight"] == pytest.approx((1 + 1 + 0.1 + 0.1) / 4)
+    weights = [row["weight"] for row in upside.explain("adora:normalize_mean_weight=true", rollouts)]
+    assert sum(weights[:4]) == pytest.approx(4)

@@ -266,3 +266,11 @@ def test_metrics():
     assert metrics["canon_abs_gap"] == pytest.approx(1)
     longer_is_right = upside.Rollouts([1, 0, 0], [0, 0, 0], lengths=[9, 2, 1])  # 1 / 1.5 against 0
     assert upside.estimator("canon_eff")(longer_is_right).metrics["canon_gap"] == pytest.approx(2 / 3)
+
+
+def test_metrics_leave_out_groups_without_a_valid_row():
+    given = {"rewards": [1, 0, 1, 0, 1, None, 1], "groups": list("aabbbcd"), "entropy": [1, 2, 3, 4, 5, 6, 7]}
+    with pytest.warns(UserWarning, match="2 of 4 groups hold a single response"):
+        found = upside.estimator("canon")(upside.Rollouts(**given)).metrics
+    assert found["canon_odd_groups"] == pytest.approx(2 / 3)  # b and d; c has no valid row
+    assert found["canon_tied_groups"] == 0

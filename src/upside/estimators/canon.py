@@ -177,7 +177,7 @@ class Canon:
             "canon_gap": float(gap[whole].sum()) / count,  # m+ - m-, mean over groups
             "canon_abs_gap": float(gap[whole].abs().sum()) / count,
             "canon_tied_groups": float((groups.constant(metric) & whole).sum()) / count,
-            "canon_odd_groups": float((groups.size % 2 == 1).sum()) / max(groups.count, 1),
+            "canon_odd_groups": float((groups.size % 2 == 1).sum()) / max(int((groups.size > 0).sum()), 1),
         }
 
 
