@@ -6,7 +6,7 @@ from batches import close, values
 
 import upside
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*single response")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(single response|has a reward)")
 
 MIXED = {"rewards": [1, 0, 0, 0, 1, 1, 1, 1], "groups": [0] * 4 + [1] * 4}
 

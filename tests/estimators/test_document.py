@@ -95,7 +95,7 @@ def test_sample_values():
                 assert schedule(name)(batch) == pytest.approx(float(value), abs=5e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.*single response")
+@pytest.mark.filterwarnings("ignore:.*(single response|has a reward)")
 def test_every_metric():
     names = [line.split("|")[1] for line in SECTIONS["Metrics"].splitlines() if line.startswith("| `")]
     documented = set(re.findall(r"`([\w/]+)`", " ".join(names)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import upside
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*single response")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(single response|has a reward)")
 
 
 def mean(xs):

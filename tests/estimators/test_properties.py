@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import upside
 from upside.testing import check_estimator
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*single response")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(single response|has a reward)")
 few = settings(max_examples=12, deadline=None, derandomize=True, database=None)
 
 
