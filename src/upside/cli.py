@@ -50,13 +50,15 @@ def train(arguments: tuple[str, ...], dry_run: bool) -> None:
       upside train my_recipe.yaml eval.problems=64 output=runs/first
       upside train papers/aapo_7b --dry-run
     """
-    from upside.training.recipe import load, outlook, to_yaml
+    from upside.training.outlook import outlook
+    from upside.training.recipe import load, to_yaml
 
     path, overrides = _split(arguments)
     recipe = load(path, overrides)
     if dry_run:
+        notes = outlook(recipe)
         click.echo(to_yaml(recipe), nl=False)
-        for line in outlook(recipe):
+        for line in notes:
             click.echo(f"# {line}")
         return
     from upside.training.run import Interrupted
@@ -94,7 +96,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the task.")
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
 @click.option("--problems", type=int, default=512, show_default=True, help="How many; 0 for all.")
-@click.option("--samples", type=int, default=16, show_default=True, help="Responses per problem.")
+@click.option("-k", "--samples", type=int, default=16, show_default=True, help="Responses per problem.")
 @click.option("--greedy", is_flag=True, help="The likeliest response only.")
 @click.option("--temperature", type=float, default=1.0, show_default=True)
 @click.option("--top-p", type=float, default=1.0, show_default=True)

@@ -5,13 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ENGINES = str(Path(__file__).parents[1] / "engines")
-if ENGINES not in sys.path:  # the tiny model lives beside the engine tests
-    sys.path.insert(0, ENGINES)
-
-import tiny  # noqa: E402
-import torch  # noqa: E402
+import tiny
+import torch
 
 
 @pytest.fixture(scope="session", autouse=True)

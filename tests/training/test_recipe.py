@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from upside.training.recipe import Recipe, RecipeError, load, outlook, shipped, to_yaml
+from upside.training.outlook import outlook
+from upside.training.recipe import Recipe, RecipeError, load, shipped, to_yaml
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").rglob("*.yaml"))
 
@@ -136,3 +137,28 @@ def test_recipe_defaults_are_valid() -> None:
     from upside.training.recipe import check
 
     check(Recipe())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["trl.learning_rat=3"], r"trl: unknown key 'learning_rat'; did you mean 'learning_rate'"),
+        (["rewards=[{name: verdict, weight: abc}]"], r"rewards\[0\]: weight 'abc' is no finite number"),
+        (["epsilon=nan"], r"epsilon: nan must be at least 0"),
+        (["model=/nonexistent/folder"], r"model: there is no folder /nonexistent/folder"),
+        (["eval=3"], r"eval: 3 must hold keys, such as eval\.problems=3"),
+        (["report_to=wandb"], r"report_to: 'wandb' must be a list, such as \[wandb\]"),
+        (["task=reasonr"], r"task: unknown task 'reasonr'"),
+        (["rewards=[verdikt]"], r"rewards\[0\]: unknown reward 'verdikt'"),
+    ],
+)
+def test_a_dry_run_names_the_key_of_a_value_that_cannot_be_used(changes: list[str], message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        outlook(load(None, changes))
+
+
+@pytest.mark.parametrize("text", ["a: [1\nb: 2\n", "steps: 1\nsteps: 2\n"])
+def test_broken_yaml_names_file_and_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RecipeError, match=r"(?s).*line 2") as caught:
+        load(write(tmp_path, text))
+    assert "unicode string" not in str(caught.value)

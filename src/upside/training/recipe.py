@@ -149,7 +149,7 @@ def load(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Recip
     try:
         content = OmegaConf.create(text) if text.strip() else OmegaConf.create({})
     except (yaml.YAMLError, OmegaConfBaseException) as error:
-        raise RecipeError(f"{file} is not valid YAML: {error}") from None
+        raise RecipeError(f"{file} is not valid YAML: {str(error).replace('<unicode string>', str(file))}") from None
     if not OmegaConf.is_dict(content):
         raise RecipeError(f"{file} must hold `key: value` lines, not a list")
     _check_keys(OmegaConf.to_container(content), _lines(text), str(file))
@@ -187,7 +187,7 @@ def check(recipe: Recipe) -> None:
     }  # fmt: skip
     for key, low in least.items():
         value = OmegaConf.select(OmegaConf.structured(recipe), key)
-        if value is not None and value < low:
+        if value is not None and not value >= low:
             why = "; a group of one has nothing to compare with" if key == "group_size" else ""
             raise RecipeError(f"{key}: {value} must be at least {low}{why}")
     for key in ("lr", "temperature", "max_grad_norm"):
@@ -204,58 +204,20 @@ def check(recipe: Recipe) -> None:
         )
     if not recipe.rewards:
         raise RecipeError("rewards: the list is empty; leave it out for the task's own verdict")
+    if recipe.trl:
+        from trl import GRPOConfig  # slow to import, and rarely needed
+
+        _check_known("trl", recipe.trl, [f.name for f in dataclasses.fields(GRPOConfig)])
     try:
         upside.estimator(recipe.estimator)
     except ValueError as error:
         raise RecipeError(f"estimator: {error}") from None
 
 
-def cautions(recipe: Recipe) -> list[str]:
-    """Settings that are allowed but cannot do what they seem to."""
-    found = []
-    for stage in upside.estimator(recipe.estimator).stages:
-        cut = getattr(stage.run, "truncation_length", None)
-        if cut is not None and cut > recipe.max_new_tokens:
-            found.append(
-                f"{stage.info.name} counts failures of {cut} tokens and more as truncated, but no response is longer "
-                f"than max_new_tokens={recipe.max_new_tokens}"
-            )
-    return found
-
-
-def outlook(recipe: Recipe) -> list[str]:
-    """What `--dry-run` says beside the recipe: needs of the estimator, the size of the run, what is not here yet.
-
-    Raises ValueError for a task, a task option or a reward that does not exist; downloads and loads no model.
-    """
-    from upside.rewards import load_reward
-    from upside.tasks import load_task
-
-    needs = ", ".join(sorted(upside.estimator(recipe.estimator).needs)) or "rewards and groups only"
-    responses = recipe.steps * recipe.responses
-    lines = [
-        f"estimator {recipe.estimator} needs {needs}",
-        f"{recipe.steps} steps x {recipe.prompts_per_step} prompts x {recipe.group_size} = {responses} responses, "
-        f"{recipe.steps * recipe.updates} optimiser steps; written to {recipe.folder}",
-    ]
-    data = [recipe.task, *(v for k, v in recipe.task_options.items() if k == "test_path")]
-    absent = [name for name in data if name.endswith((".jsonl", ".parquet")) and not Path(name).is_file()]
-    task = None
-    if absent:
-        lines.append(f"not here yet: {', '.join(absent)}; a run needs it")
-    else:
-        task = load_task(recipe.task, **recipe.task_options)
-    for term in recipe.rewards:
-        options = {"name": term} if isinstance(term, str) else {k: v for k, v in term.items() if k != "weight"}
-        name = options.pop("name", None)
-        if name is None:
-            raise RecipeError("rewards: an entry has no name; write a name, or name, weight and options")
-        if name != "verdict" or task is not None:
-            load_reward(name, task, **options)
-    lines += [f"caution: {caution}" for caution in cautions(recipe)]
-    if recipe.model != "bundled" and not Path(recipe.model).exists():
-        lines.append(f"model {recipe.model} is not a folder here; a run loads it from the hub")
-    return lines
+def _check_known(key: str, content: dict[str, Any], known: Sequence[str]) -> None:
+    for name in content:
+        if name not in known:
+            raise RecipeError(f"{key}: unknown key {name!r};{_nearest(name, known) or ' see trl.GRPOConfig'}")
 
 
 def _wrong_value(error: OmegaConfBaseException, origin: str, lines: dict[str, int]) -> str:
@@ -308,7 +270,11 @@ def _keys(content: Any, schema: type, prefix: str) -> Iterator[tuple[str, list[s
     for key, value in content.items():
         path = f"{prefix}{key}"
         yield path, list(fields)
-        if key == "eval" and isinstance(value, dict):
+        if key in ("rewards", "report_to") and not isinstance(value, list):
+            raise RecipeError(f"{path}: {value!r} must be a list, such as [{value}]")
+        if key == "eval" and not prefix:
+            if not isinstance(value, dict):
+                raise RecipeError(f"eval: {value!r} must hold keys, such as eval.problems={value}")
             yield from _keys(value, Evaluation, f"{path}.")
 
 

@@ -26,9 +26,10 @@ from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
 from upside.training.folder import RunFolder, resume_command
 from upside.training.heldout import facts, measure
+from upside.training.outlook import cautions
 from upside.training.plot import draw
 from upside.training.prompts import in_order, prompt_rows
-from upside.training.recipe import Recipe, cautions
+from upside.training.recipe import Recipe
 from upside.training.scoring import TaskReward
 from upside.training.threads import set_threads
 

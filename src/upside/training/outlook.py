@@ -1,0 +1,74 @@
+"""What can be said of a recipe before it runs: what `--dry-run` prints beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import upside
+from upside.training.recipe import Recipe, RecipeError
+
+
+def cautions(recipe: Recipe) -> list[str]:
+    """Settings that are allowed but cannot do what they seem to."""
+    found = []
+    for stage in upside.estimator(recipe.estimator).stages:
+        cut = getattr(stage.run, "truncation_length", None)
+        if cut is not None and cut > recipe.max_new_tokens:
+            found.append(
+                f"{stage.info.name} counts failures of {cut} tokens and more as truncated, but no response is longer "
+                f"than max_new_tokens={recipe.max_new_tokens}"
+            )
+    return found
+
+
+def outlook(recipe: Recipe) -> list[str]:
+    """What `--dry-run` says beside the recipe: needs of the estimator, the size of the run, what is not here yet.
+
+    Raises ValueError for a task, a task option or a reward that does not exist; downloads and loads no model.
+    """
+    from upside.rewards import load_reward
+    from upside.tasks import load_task
+
+    needs = ", ".join(sorted(upside.estimator(recipe.estimator).needs)) or "rewards and groups only"
+    responses = recipe.steps * recipe.responses
+    lines = [
+        f"estimator {recipe.estimator} needs {needs}",
+        f"{recipe.steps} steps x {recipe.prompts_per_step} prompts x {recipe.group_size} = {responses} responses, "
+        f"{recipe.steps * recipe.updates} optimiser steps; written to {recipe.folder}",
+    ]
+    data = [recipe.task, *(v for k, v in recipe.task_options.items() if k == "test_path")]
+    absent = [name for name in data if name.endswith((".jsonl", ".parquet")) and not Path(name).is_file()]
+    task = None
+    if absent:
+        lines.append(f"not here yet: {', '.join(absent)}; a run needs it")
+    else:
+        with _naming("task"):
+            task = load_task(recipe.task, **recipe.task_options)
+    for index, term in enumerate(recipe.rewards):
+        with _naming(f"rewards[{index}]"):
+            options = {"name": term} if isinstance(term, str) else dict(term)
+            name, weight = options.pop("name", None), options.pop("weight", 1.0)
+            if name is None:
+                raise ValueError("has no name; write a name, or name, weight and options")
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+                raise ValueError(f"weight {weight!r} is no finite number")
+            if name != "verdict" or task is not None:
+                load_reward(name, task, **options)
+    lines += [f"caution: {caution}" for caution in cautions(recipe)]
+    if recipe.model != "bundled" and not Path(recipe.model).exists():
+        if recipe.model.startswith((".", "/", "~")):
+            raise RecipeError(f"model: there is no folder {recipe.model}")
+        lines.append(f"model {recipe.model} is not a folder here; a run loads it from the hub")
+    return lines
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Errors of a value say which key of the recipe it is."""
+    try:
+        yield
+    except ValueError as error:
+        raise RecipeError(f"{key}: {error}") from error
