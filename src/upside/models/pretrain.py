@@ -36,7 +36,7 @@ class Plan:
     """
 
     seed: int = 0
-    steps: int = 2800
+    steps: int = 2500
     rows: int = 16
     lr: float = 0.02
     flawless: float = 0.55
