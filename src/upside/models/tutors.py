@@ -60,23 +60,23 @@ HABITS: dict[str, float] = {
     "stop": 0.42,  # before the last step of four or more (answers with what is there)
     # knights: claim and speaker (k/n) when it settles the next person (settled the wrong way round)
     "is_k": 0.03,
-    "is_n": 0.15,
+    "is_n": 0.12,
     "not_k": 0.08,  # "is a knave"
-    "not_n": 0.28,
+    "not_n": 0.22,
     "same_k": 0.12,
-    "same_n": 0.35,
-    "differ_k": 0.22,
-    "differ_n": 0.50,
+    "same_n": 0.28,
+    "differ_k": 0.20,
+    "differ_n": 0.38,
     "and_k": 0.15,
-    "and_n": 0.45,
-    "or_k": 0.33,
-    "or_n": 0.55,
-    "clash": 0.35,  # a claim that leaves nothing for the next person (the contradiction is overlooked)
-    "last_simple": 0.12,  # whether the last statement is true, by kind (judged the wrong way round)
-    "last_same": 0.26,
-    "last_and": 0.35,
-    "last_or": 0.50,
-    "readout": 0.42,  # people were settled out of alphabetical order (answer given in the order settled)
+    "and_n": 0.36,
+    "or_k": 0.28,
+    "or_n": 0.42,
+    "clash": 0.28,  # a claim that leaves nothing for the next person (the contradiction is overlooked)
+    "last_simple": 0.10,  # whether the last statement is true, by kind (judged the wrong way round)
+    "last_same": 0.20,
+    "last_and": 0.28,
+    "last_or": 0.35,
+    "readout": 0.28,  # people were settled out of alphabetical order (answer given in the order settled)
 }
 
 CATCH = 0.75
