@@ -36,12 +36,12 @@ class Plan:
     """
 
     seed: int = 0
-    steps: int = 3400
+    steps: int = 2500
     rows: int = 16
     lr: float = 0.02
-    flawless: float = 0.4
+    flawless: float = 0.55
     warmup: int = 50
-    cooldown: float = 0.5
+    cooldown: float = 0.45
     width: int = 128
     depth: int = 3
     heads: int = 4
