@@ -261,3 +261,12 @@ def test_a_reward_that_raises_midway_loses_no_step(workplace: Path) -> None:
 def test_report_to_reaches_tensorboard() -> None:
     run("steps=1", "eval.problems=0", "report_to=[tensorboard]")
     assert list(Path("run").rglob("events.out.tfevents*"))
+
+
+def test_shown_problems_go_from_easy_to_hard() -> None:
+    from upside.tasks import Problem
+    from upside.training.run import easy_to_hard
+
+    problems = [Problem(str(i), "", "", level) for i, level in enumerate([3, 1, 2, 1, 3])]
+    assert [problems[i].level for i in easy_to_hard(problems)] == [1, 2, 3]
+    assert easy_to_hard(problems[:2]) == [1, 0]

@@ -21,6 +21,7 @@ from upside.engines import sampler
 from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
+from upside.tasks import Problem
 from upside.training import setup
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
@@ -123,7 +124,7 @@ class Run:
             self.console.note(text)
         first = next(iter(found.values()))
         results["accuracy"] = first.accuracy.value  # greedy, where the recipe asks for it
-        results["responses"] = [rows[0].response for rows in first.by_problem[:3]]
+        results["responses"] = [first.by_problem[index][0].response for index in easy_to_hard(self.problems.held_out)]
         self.folder.update_summary(**{when: results})
         return results
 
@@ -233,10 +234,18 @@ class Run:
         draw(rows, self.folder.curves, f"{recipe.task}, {self.estimator}, seed {recipe.seed}", greedy)
         if after:
             self.console.results(before, after)
-            prompts = [problem.prompt for problem in self.problems.held_out]
+            prompts = [self.problems.held_out[index].prompt for index in easy_to_hard(self.problems.held_out)]
             self.console.samples(list(zip(prompts, before["responses"], after["responses"], strict=False)))
         self.console.note(f"run folder: {self.folder.path}  ({seconds.get('train', 0.0):.0f} s of training)")
         return summary
+
+
+def easy_to_hard(problems: Sequence[Problem], count: int = 3) -> list[int]:
+    """Indices of up to `count` problems to show, spread over the levels from the lowest to the highest."""
+    ranked = sorted(range(len(problems)), key=lambda index: problems[index].level)  # stable: ties in given order
+    if len(ranked) <= count:
+        return ranked
+    return [ranked[round(i * (len(ranked) - 1) / (count - 1))] for i in range(count)]
 
 
 def _timed(function: Callable[..., Any], phases: dict[str, float], name: str) -> Callable[..., Any]:
