@@ -15,6 +15,7 @@ from upside import registry
 from upside.metrics import batch_metrics
 from upside.registry import Preset, StageInfo
 from upside.rollouts import Rollouts
+from upside.spec import format_call, parse_chain
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Stage:
         return bool(getattr(self.run, "zero_on_constant", self.info.zero_on_constant))
 
     def __str__(self) -> str:
-        return registry.format_call(self.info.name, self.options)
+        return format_call(self.info.name, self.options)
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def _part(name: str, options: Mapping[str, Any]) -> tuple[str, tuple[Stage, ...]
         stages = found.build(**options)
     else:
         stages = (stage(name, **options),)
-    return registry.format_call(name, options), stages
+    return format_call(name, options), stages
 
 
 def chain(*links: str | Stage | Estimator) -> Estimator:
@@ -226,7 +227,7 @@ def chain(*links: str | Stage | Estimator) -> Estimator:
     stages: list[Stage] = []
     for link in links:
         if isinstance(link, str):
-            parts = [_part(name, options) for name, options in registry.parse_chain(link)]
+            parts = [_part(name, options) for name, options in parse_chain(link)]
         elif isinstance(link, Stage):
             parts = [(str(link), (link,))]
         elif isinstance(link, Estimator):
@@ -255,7 +256,7 @@ def estimator(spec: str | Estimator, **options: Any) -> Estimator:
         return spec
     if not isinstance(spec, str):
         raise ValueError(f"estimator: expected a name or a spec string, got {spec!r}; upside.chain joins stages")
-    parts = registry.parse_chain(spec)
+    parts = parse_chain(spec)
     if options and len(parts) > 1:
         raise ValueError(
             f"options {sorted(options)} have no stage to go to in {spec!r}; write them into the spec string"

@@ -79,7 +79,7 @@ def _split(arguments: tuple[str, ...]) -> tuple[str | None, list[str]]:
 
 def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     """KEY=VALUE pairs with numbers, booleans and null read as such."""
-    from upside.registry import parse_value
+    from upside.spec import parse_value
 
     options = {}
     for pair in pairs:
@@ -137,7 +137,7 @@ def evaluate(
 def estimators(name: str | None) -> None:
     """List the estimators with formula, source and what they need; with NAME, that one and its options."""
     import upside
-    from upside import registry
+    from upside import registry, spec
 
     names = upside.presets()
     if name is not None:
@@ -152,7 +152,7 @@ def estimators(name: str | None) -> None:
         click.echo(f"  needs    {needs or 'rewards and groups only'}")
         if name is not None:
             for option, default in registry.options(found.options_of).items():
-                click.echo(f"  option   {option} = {registry.format_value(option, default)}")
+                click.echo(f"  option   {option} = {spec.format_value(option, default)}")
     if name is None:
         click.echo("\nUse one as estimator=NAME, with options as estimator=NAME:option=value,option=value,")
         click.echo("and join stages with ' > '. `upside estimators NAME` shows the options.")

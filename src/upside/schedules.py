@@ -10,8 +10,9 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from upside.registry import check_values, format_call, nearest, parse_call
+from upside.registry import check_values, nearest
 from upside.rollouts import Rollouts
+from upside.spec import format_call, parse_call
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,17 @@ def test_the_core_brings_no_other_part_of_the_package():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     parts = {name.split(".")[1] for name in done.stdout.split()}
-    assert parts == {"chains", "estimators", "explanation", "groups", "metrics", "registry", "rollouts", "schedules"}
+    assert parts == {
+        "chains",
+        "estimators",
+        "explanation",
+        "groups",
+        "metrics",
+        "registry",
+        "rollouts",
+        "schedules",
+        "spec",
+    }
 
 
 def test_the_package_alone_does_not_wait_for_torch():

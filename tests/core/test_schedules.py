@@ -6,7 +6,7 @@ import pytest
 
 import upside
 from upside import Rollouts, schedules
-from upside.registry import parse_call
+from upside.spec import parse_call
 
 
 def mu(text, step=0, **more):

@@ -4,7 +4,7 @@ import pytest
 from batches import fields, values
 
 import upside
-from upside import registry
+from upside import registry, spec
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*single response")
 
@@ -65,7 +65,7 @@ def cases():
 
 
 def build(name, options):
-    part = registry.format_call(name, options)
+    part = spec.format_call(name, options)
     baseline = name in registry.PRESETS or registry.STAGES[name].kind == "baseline"
     return upside.estimator(part if baseline else f"group_mean > {part}")
 
