@@ -85,6 +85,9 @@ def test_a_step_is_a_batch_of_responses_not_an_update(model: Path, tmp_path: Pat
     make(model, tmp_path, estimator="grpo", on_rollouts=seen.append, changes={**changes, "max_steps": 4}).train()
     assert [r.batch.step for r in seen] == [1, 2]
     assert seen[0].batch.total_steps == 2
+    seen.clear()
+    make(model, tmp_path, estimator="grpo", on_rollouts=seen.append, changes={**changes, "max_steps": 3}).train()
+    assert [(r.batch.step, r.batch.total_steps) for r in seen] == [(1, 2), (2, 2)]  # the second one half used
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ class AdvantageTrainer(GRPOTrainer):
             groups=self._groups(inputs),
             valid=valid,
             step=self.state.global_step // updates + 1,
-            total_steps=self.state.max_steps // updates or None,
+            total_steps=-(-self.state.max_steps // updates) or None,  # the last batch may end in the middle
             **fields,
         )
         outcome = None if correct is None else [None if c != c else c > 0.5 for c in correct.tolist()]
