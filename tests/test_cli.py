@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 import upside
 from upside.cli import main
+from upside.training.folder import RunFolder, resume_command
 
 
 def call(*arguments: str) -> Result:
@@ -85,6 +87,19 @@ def test_dry_run_prints_a_recipe_that_loads(tmp_path: Path) -> None:
     assert again.output == result.output
     assert "seed: 7" in result.output
     assert "needs entropy" in result.output
+
+
+def test_a_recipe_path_may_hold_an_equals_sign(tmp_path: Path) -> None:
+    """As the default folder of a run does: runs/reasoner-canon-metric=length-s0."""
+    folder = tmp_path / "canon-metric=length mu=1"
+    folder.mkdir()
+    (folder / "recipe.yaml").write_text("seed: 7\n")
+    result = call("train", str(folder / "recipe.yaml"), "steps=3", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "seed: 7" in result.output
+    assert "steps: 3" in result.output
+    command = resume_command(RunFolder(folder))
+    assert shlex.split(command) == ["upside", "train", str(folder / "recipe.yaml"), "resume=true"]
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def train(arguments: tuple[str, ...], dry_run: bool) -> None:
 
 
 def _split(arguments: tuple[str, ...]) -> tuple[str | None, list[str]]:
-    """The recipe, if the first argument is no KEY=VALUE, and the overrides."""
-    path = arguments[0] if arguments and "=" not in arguments[0] else None
+    """The recipe, if the first argument is no KEY=VALUE or is a file (a folder's name may hold "="), and the rest."""
+    path = arguments[0] if arguments and ("=" not in arguments[0] or os.path.isfile(arguments[0])) else None
     return path, list(arguments[path is not None :])
 
 

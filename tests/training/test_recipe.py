@@ -94,6 +94,8 @@ def test_the_folder_is_named_after_recipe_estimator_and_seed(tmp_path: Path) -> 
         ("minibatches: 3\n", [], r"minibatches: 3 does not divide the 128 responses"),
         ("loss: cross_entropy\nbeta: 0.1\n", [], r"beta: 0.1 has no place in loss=cross_entropy"),
         ("rewards: []\n", [], r"rewards: the list is empty"),
+        ("estimator: 'canon:metric=surprise'\n", [], r"estimator: .* needs surprise, which a recipe cannot supply"),
+        ("eval: {greedy: false, samples: 0}\n", [], r"eval: nothing to measure with greedy=false and samples=0"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, overrides: list[str], message: str) -> None:

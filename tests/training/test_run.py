@@ -170,6 +170,21 @@ def test_signal_saves_a_checkpoint_and_says_how_to_resume(workplace: Path, name:
 
 
 @pytest.mark.usefixtures("workplace")
+def test_a_run_cannot_be_resumed_to_fewer_steps_than_it_has() -> None:
+    run("steps=2", "eval.problems=0")
+    with pytest.raises(RunFolderError, match=r"steps: run is at step 2 already; 1 would be fewer"):
+        run("steps=1", "eval.problems=0", "resume=true")
+    assert load("run/recipe.yaml").steps == 2
+
+
+def test_a_file_is_no_output_folder(workplace: Path) -> None:
+    (workplace / "taken").write_text("mine")
+    with pytest.raises(RunFolderError, match="taken is a file"):
+        run("output=taken")
+    assert (workplace / "taken").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("workplace")
 def test_a_folder_that_holds_a_run_is_left_alone() -> None:
     run("steps=1", "eval.problems=0")
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}

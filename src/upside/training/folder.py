@@ -20,6 +20,7 @@ import json
 import math
 import os
 import platform
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class RunFolder:
         """A new folder for the recipe, or with `resume` the one that holds the earlier part of the same run.
 
         Raises RunFolderError when the folder holds a run and `resume` is off, when it holds something else, or when
-        the recipe of the earlier part differs in more than the length of the run and what is reported.
+        the recipe of the earlier part differs in more than the length of the run and what is reported, or the new
+        length is shorter than what is done.
         """
         folder = cls(recipe.folder)
         if folder.recipe_file.is_file():
@@ -64,6 +66,9 @@ class RunFolder:
                     f"output=FOLDER"
                 )
             folder._check_same(recipe)
+            folder._check_length(recipe)
+        elif folder.path.exists() and not folder.path.is_dir():
+            raise RunFolderError(f"output: {folder.path} is a file; give another output=FOLDER")
         elif folder.path.exists() and any(folder.path.iterdir()):
             raise RunFolderError(f"output: {folder.path} is not empty and holds no run; give another output=FOLDER")
         elif recipe.resume:
@@ -85,6 +90,12 @@ class RunFolder:
                 f"{getattr(new, first)!r}{more}; "
                 f"continue with `{resume_command(self)}` or give another output=FOLDER"
             )
+
+    def _check_length(self, recipe: Recipe) -> None:
+        checkpoint = self.last_checkpoint()
+        done = int(checkpoint.name.rpartition("-")[2]) // recipe.updates if checkpoint else 0
+        if done > recipe.steps:
+            raise RunFolderError(f"steps: {self.path} is at step {done} already; {recipe.steps} would be fewer")
 
     def last_checkpoint(self) -> Path | None:
         """The newest complete checkpoint, None when there is none."""
@@ -140,7 +151,7 @@ class RunFolder:
 
 def resume_command(folder: RunFolder) -> str:
     """The command that continues the run, to be typed as it is."""
-    return f"upside train {folder.recipe_file} resume=true"
+    return f"upside train {shlex.quote(str(folder.recipe_file))} resume=true"
 
 
 def versions() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import upside
+from upside.engines.calls import MEASURED
 
 LOSSES = (
     "grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "cross_entropy", "cross_entropy_micro",
@@ -202,6 +203,8 @@ def check(recipe: Recipe) -> None:
             f"minibatches: {recipe.minibatches} does not divide the {recipe.responses} responses of a step "
             f"(prompts_per_step x group_size)"
         )
+    if recipe.eval.problems and not (recipe.eval.greedy or recipe.eval.samples):
+        raise RecipeError("eval: nothing to measure with greedy=false and samples=0; for no evaluation set problems=0")
     if not recipe.rewards:
         raise RecipeError("rewards: the list is empty; leave it out for the task's own verdict")
     if recipe.trl:
@@ -209,9 +212,14 @@ def check(recipe: Recipe) -> None:
 
         _check_known("trl", recipe.trl, [f.name for f in dataclasses.fields(GRPOConfig)])
     try:
-        upside.estimator(recipe.estimator)
+        needs = upside.estimator(recipe.estimator).needs
     except ValueError as error:
         raise RecipeError(f"estimator: {error}") from None
+    if unknown := sorted(needs - MEASURED):
+        raise RecipeError(
+            f"estimator: {recipe.estimator!r} needs {', '.join(unknown)}, which a recipe cannot supply; a run measures "
+            f"{', '.join(sorted(MEASURED))}; for a metric of your own pass response_metrics to AdvantageTrainer"
+        )
 
 
 def _check_known(key: str, content: dict[str, Any], known: Sequence[str]) -> None:
