@@ -95,6 +95,8 @@ def test_the_folder_is_named_after_recipe_estimator_and_seed(tmp_path: Path) -> 
         ("loss: cross_entropy\nbeta: 0.1\n", [], r"beta: 0.1 has no place in loss=cross_entropy"),
         ("rewards: []\n", [], r"rewards: the list is empty"),
         ("estimator: 'canon:metric=surprise'\n", [], r"estimator: .* needs surprise, which a recipe cannot supply"),
+        ("trl: {num_generations: 4}\n", [], r"trl.num_generations: the recipe says this itself; use group_size"),
+        ("trl: {max_steps: 1}\n", [], r"trl.max_steps: .* use steps"),
         ("eval: {greedy: false, samples: 0}\n", [], r"eval: nothing to measure with greedy=false and samples=0"),
     ],
 )

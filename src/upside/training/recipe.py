@@ -29,6 +29,26 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "sampler": ("upside", "transformers", "vllm"),
 }
 
+OWN_KEYS = {  # fields of GRPOConfig that would contradict what the run counts by -> the keys of a recipe for them
+    "num_generations": "group_size",
+    "max_steps": "steps",
+    "num_train_epochs": "steps",
+    "num_iterations": "num_iterations",
+    "per_device_train_batch_size": "prompts_per_step, minibatches and micro_batch",
+    "gradient_accumulation_steps": "prompts_per_step, minibatches and micro_batch",
+    "steps_per_generation": "prompts_per_step, minibatches and micro_batch",
+    "generation_batch_size": "prompts_per_step and group_size",
+    "max_completion_length": "max_new_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "loss_type": "loss",
+    "beta": "beta",
+    "seed": "seed",
+    "output_dir": "output",
+    "resume_from_checkpoint": "resume",
+}
+
 
 class RecipeError(ValueError):
     """A recipe that cannot be used; the message names the key, where it stands and what to write instead."""
@@ -211,6 +231,9 @@ def check(recipe: Recipe) -> None:
         from trl import GRPOConfig  # slow to import, and rarely needed
 
         _check_known("trl", recipe.trl, [f.name for f in dataclasses.fields(GRPOConfig)])
+        for name, key in OWN_KEYS.items():
+            if name in recipe.trl:
+                raise RecipeError(f"trl.{name}: the recipe says this itself; use {key}")
     try:
         needs = upside.estimator(recipe.estimator).needs
     except ValueError as error:
