@@ -285,3 +285,14 @@ def test_shown_problems_go_from_easy_to_hard() -> None:
     problems = [Problem(str(i), "", "", level) for i, level in enumerate([3, 1, 2, 1, 3])]
     assert [problems[i].level for i in easy_to_hard(problems)] == [1, 2, 3]
     assert easy_to_hard(problems[:2]) == [1, 0]
+
+
+def test_reporting_to_nobody_known_is_refused_before_anything_is_written(workplace: Path) -> None:
+    with pytest.raises(ValueError, match=r"report_to: 'tensorbord' is unknown.*tensorboard"):
+        train(load("small.yaml", ["report_to=[tensorbord]"]))
+    assert not (workplace / "run").exists()
+
+
+def test_more_problems_than_a_file_has_names_key_and_remedy(workplace: Path) -> None:
+    with pytest.raises(ValueError, match=r"task: .*train_problems=5000; null takes all"):
+        train(load("small.yaml", ["train_problems=5000"]))

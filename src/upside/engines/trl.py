@@ -72,6 +72,7 @@ class AdvantageTrainer(GRPOTrainer):
     skip_zero_advantage: leave responses whose advantage is exactly 0 out of the update's forward and backward pass:
         they add nothing to the loss or its gradient. Takes effect where that is so (no KL term, no entropy bonus,
         text only) and where the sampler has measured the entropies, so that the logged entropy stays that of all.
+        A batch without any signal still takes its step: weight decay and the optimiser's moments move the weights.
 
     `args.loss_type` takes two more values: "cross_entropy", the token mean of -A log pi over the whole optimiser step,
     and "cross_entropy_micro", the same per micro-batch and then averaged, as in AAPO's released code. Both need beta 0.
@@ -349,8 +350,15 @@ class AdvantageTrainer(GRPOTrainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and (path := Path(checkpoint) / STATE_FILE).exists():
+        if checkpoint is None:
+            return
+        path = Path(checkpoint) / STATE_FILE
+        if path.exists():
             self.estimator.load_state_dict(json.loads(path.read_text()))
+        elif self.estimator.state_dict():
+            raise ValueError(
+                f"{checkpoint} lacks {STATE_FILE}, the state of {self.estimator}; resume from an earlier one"
+            )
 
     def _step_now(self) -> int:
         return self.state.global_step + 1

@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOConfig
 
+from upside.registry import nearest
 from upside.rewards import Rewards, load_rewards
 from upside.tasks import Problem, Task, load_task
 from upside.training.prompts import fitting
@@ -57,7 +59,11 @@ def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrain
 def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problems:
     """Training and held-out problems. ValueError when nothing is left to train on."""
     task = load_task(recipe.task, **recipe.task_options)
-    train = task.problems("train", recipe.train_problems, recipe.seed)
+    try:
+        train = task.problems("train", recipe.train_problems, recipe.seed)
+    except ValueError as error:
+        asked = f" (train_problems={recipe.train_problems}; null takes all there are)" if recipe.train_problems else ""
+        raise RecipeError(f"task: {error}{asked}") from error
     train, dropped = fitting(train, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
     return Problems(task, train, held_out, dropped)
@@ -78,6 +84,9 @@ def trainer_config(recipe: Recipe, output: Path) -> GRPOConfig:
     if (per_update // world) % micro:
         raise RecipeError(f"micro_batch: {micro} does not divide the {per_update // world} responses of an update")
     on_gpu = torch.cuda.is_available()
+    for name in recipe.report_to:
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise RecipeError(f"report_to: {name!r} is unknown.{nearest(name, INTEGRATION_TO_CALLBACK)}")
     for key, name in [*(("report_to", name) for name in recipe.report_to), ("sampler", recipe.sampler)]:
         if name in ("tensorboard", "wandb", "trackio", "vllm") and importlib.util.find_spec(name) is None:
             raise RecipeError(f"{key}: {name} is not installed; install it with: pip install {name}")
