@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from upside.engines.sampler import sample
+from upside.engines.sampler import sample_as
 
 if TYPE_CHECKING:
     from upside.engines.trl import AdvantageTrainer
@@ -68,12 +68,4 @@ class Reference:
         else:
             context = nullcontext(self.model)
         with context as model:
-            return sample(
-                model if model is not None else policy,
-                prompts,
-                eos_ids=trainer.eos_token_ids,
-                max_new_tokens=trainer.max_completion_length,
-                temperature=trainer.temperature,
-                top_k=trainer.top_k,
-                top_p=trainer.top_p,
-            ).ids
+            return sample_as(trainer, model if model is not None else policy, prompts).ids

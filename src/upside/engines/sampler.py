@@ -216,6 +216,19 @@ def _decode(
     return Samples(ids=cut(tokens), logps=cut(logps), entropies=cut(entropies))
 
 
+def sample_as(trainer: Any, model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Samples:
+    """`sample` from a model with the sampling settings of a TRL trainer."""
+    return sample(
+        model,
+        prompts,
+        eos_ids=trainer.eos_token_ids,
+        max_new_tokens=trainer.max_completion_length,
+        temperature=trainer.temperature,
+        top_k=trainer.top_k,
+        top_p=trainer.top_p,
+    )
+
+
 def rollout(prompts: list[Any], trainer: Any) -> dict[str, list]:
     """`rollout_func` of TRL's trainers: sample with this module, and hand over each response's mean entropy.
 
@@ -224,15 +237,7 @@ def rollout(prompts: list[Any], trainer: Any) -> dict[str, list]:
     prompt_ids, images, _ = trainer._tokenize_prompts(prompts)
     if images is not None:
         raise ValueError("this sampler reads text only; leave rollout_func unset for prompts with images")
-    samples = sample(
-        trainer.accelerator.unwrap_model(trainer.model_wrapped),
-        prompt_ids,
-        eos_ids=trainer.eos_token_ids,
-        max_new_tokens=trainer.max_completion_length,
-        temperature=trainer.temperature,
-        top_k=trainer.top_k,
-        top_p=trainer.top_p,
-    )
+    samples = sample_as(trainer, trainer.accelerator.unwrap_model(trainer.model_wrapped), prompt_ids)
     means = [sum(values) / len(values) for values in samples.entropies]
     return {
         "prompt_ids": prompt_ids,
