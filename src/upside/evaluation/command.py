@@ -21,24 +21,14 @@ BACKENDS: dict[str, Backend] = {"upside": upside_backend, "transformers": transf
 
 
 def load_model(model: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Model and tokenizer of a folder, or of "bundled" for the reasoner in the package.
-
-    Weights load as safetensors only and no code of the checkpoint runs; float32 on the CPU, the checkpoint's
-    own type on a GPU. FileNotFoundError where the folder is no model.
-    """
+    """Model and tokenizer of a name as `upside.models.loading.load_model` takes it; float32 on the CPU, the
+    checkpoint's own type on a GPU. Raises what that does."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = _folder(model)
+    from upside.models import loading
+
     cuda = torch.cuda.is_available()
-    loaded = AutoModelForCausalLM.from_pretrained(
-        folder,
-        dtype="auto" if cuda else torch.float32,
-        use_safetensors=True,
-        trust_remote_code=False,
-        local_files_only=True,
-    )
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    loaded, tokenizer = loading.load_model(model, dtype="auto" if cuda else torch.float32)
     return loaded.to("cuda" if cuda else "cpu").eval(), tokenizer
 
 
@@ -122,19 +112,6 @@ def run_evaluation(
         console.print(f"written: {folder / 'evaluation.json'}, {folder / 'responses.parquet'}", markup=False)
     console.print(describe(found, f"{model} on {task} ({split})"))
     return found
-
-
-def _folder(model: str | Path) -> Path:
-    if str(model) == "bundled":
-        from upside.models import bundled
-
-        return bundled()
-    folder = Path(model)
-    if not (folder / "config.json").is_file():
-        raise FileNotFoundError(
-            f'{folder} is not a model folder (no config.json); give the folder that save_pretrained wrote, or "bundled"'
-        )
-    return folder
 
 
 def _new_folder(output: str | Path | None) -> Path | None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOConfig
 
+from upside.models import loading
 from upside.registry import nearest
 from upside.rewards import Rewards, load_rewards
 from upside.tasks import Problem, Task, load_task
@@ -30,30 +31,15 @@ class Problems:
     dropped: int
 
 
-def model_path(name: str) -> str:
-    """Where the weights of a recipe's `model` are; "bundled" is the reasoner that comes with the package."""
-    if name != "bundled":
-        return name
-    from upside.models import bundled
-
-    return str(bundled())
-
-
 def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model, weights from safetensors only and in float32, and its tokenizer with a padding token.
+    """The recipe's model in float32 and its tokenizer (see `upside.models.loading.load_model`).
 
     path: load from there instead of the recipe's model. Raises RecipeError when there is no such model.
     """
-    source = str(path) if path is not None else model_path(recipe.model)
-    options: dict[str, Any] = {"revision": recipe.revision} if recipe.revision else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
-        model = AutoModelForCausalLM.from_pretrained(source, use_safetensors=True, dtype=torch.float32, **options)
-    except (OSError, ValueError) as error:
-        raise RecipeError(f"model: cannot load {source!r}: {str(error).splitlines()[0]}") from error
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
+        return loading.load_model(path or recipe.model, revision=None if path else recipe.revision, dtype=torch.float32)
+    except (ValueError, FileNotFoundError) as error:
+        raise RecipeError(f"model: {error}") from error
 
 
 def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problems:

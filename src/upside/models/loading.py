@@ -1,0 +1,92 @@
+"""The one way a model and its tokenizer are loaded, for training and evaluation alike."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+PICKLE = (
+    "holds pickled weights (*.bin), which can run code when they are read; where you trust them, write safetensors: "
+    "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
+)
+"""Why a folder with .bin files only is refused, and what to do."""
+
+
+def load_model(
+    name: str | Path, *, revision: str | None = None, dtype: torch.dtype | str = "float32"
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A causal language model on the CPU and its tokenizer, which pads on the left and has a padding token.
+
+    name: "bundled" for the reasoner of the package, a folder that `save_pretrained` or `upside model import` wrote,
+    or a hub id `owner/name` where there is no such folder. revision: branch, tag or commit of a hub id. dtype: of
+    the weights; "auto" keeps the checkpoint's own. Weights are read from safetensors only and no code of the
+    checkpoint runs. Raises FileNotFoundError where there is no such model, ValueError where there is one that
+    cannot be loaded.
+    """
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = locate(name)
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": isinstance(source, Path)}
+    if isinstance(source, Path):
+        _check_folder(source, name)
+    elif revision:
+        options["revision"] = revision
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+        model, info = AutoModelForCausalLM.from_pretrained(
+            source, use_safetensors=True, dtype=dtype, output_loading_info=True, **options
+        )
+    except OSError as error:
+        raise FileNotFoundError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
+    except (ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
+    if missing := sorted(info["missing_keys"]):
+        raise ValueError(f"cannot load {str(name)!r}: its weights lack {len(missing)} tensors, such as {missing[0]}")
+    if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise ValueError(
+                f"cannot load {str(name)!r}: its tokenizer has neither a padding nor an eos token; set one"
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+def locate(name: str | Path) -> str | Path:
+    """The folder that a model's name means, or the name itself where it is a hub id and no such folder exists."""
+    if str(name) == "bundled":
+        from upside.models import bundled
+
+        return bundled()
+    folder = Path(name)
+    if folder.exists() or not isinstance(name, str) or not _HUB_ID.fullmatch(name):
+        return folder
+    return name
+
+
+def _check_folder(folder: Path, name: str | Path) -> None:
+    refused = f"cannot load {str(name)!r}: it"
+    if folder.suffix == ".gguf" and folder.is_file():
+        raise ValueError(
+            f"{refused} is a GGUF file; make a model folder of it with: upside model import {folder} FOLDER"
+        )
+    if not (folder / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{refused} is not a model folder (no config.json); give one that save_pretrained wrote, a hub id "
+            'owner/name, or "bundled"'
+        )
+    if not any(folder.glob("*.safetensors")):
+        if any(folder.glob("*.bin")):
+            raise ValueError(f"{refused} {PICKLE}")
+        raise FileNotFoundError(f"{refused} holds no weights (*.safetensors)")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
