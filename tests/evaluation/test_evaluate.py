@@ -60,18 +60,37 @@ def task():
     return load_task("arithmetic")
 
 
+def ask(text: str, **how) -> Problem:
+    return Problem("p", text, "", **how)
+
+
 def test_a_chat_prompt_has_one_bos(tokenizer):
-    ids = prompt_ids(tokenizer, "1+1")
+    ids = prompt_ids(tokenizer, ask("1+1"))
     assert tokenizer.decode(ids) == "<bos><user>1+1\n<assistant>"
     assert ids.count(tokenizer.bos_token_id) == 1
-    assert render_prompt(tokenizer, "1+1") == [{"role": "user", "content": "1+1"}]
+    assert render_prompt(tokenizer, ask("1+1")) == [{"role": "user", "content": "1+1"}]
+
+
+def test_a_system_prompt_comes_first(tokenizer):
+    asked = ask("1+1", system="Be brief.")
+    assert [m["role"] for m in render_prompt(tokenizer, asked)] == ["system", "user"]
+    with pytest.raises(ValueError, match="no chat template"):
+        render_prompt(byte_tokenizer(None), asked)
+
+
+def test_a_base_model_gets_plain_text_whatever_its_template(tokenizer):
+    asked = ask("Q: 1+1\nA:", chat=False)
+    assert render_prompt(tokenizer, asked) == "Q: 1+1\nA:"
+    assert prompt_ids(tokenizer, asked) == tokenizer("Q: 1+1\nA:")["input_ids"]
+    with pytest.raises(ValueError, match="no system prompt"):
+        ask("1+1", system="Be brief.", chat=False)
 
 
 def test_a_plain_prompt_is_text():
     plain = byte_tokenizer(None)
-    assert prompt_ids(plain, "1+1") == plain("1+1")["input_ids"]
+    assert prompt_ids(plain, ask("1+1")) == plain("1+1")["input_ids"]
     with pytest.raises(ValueError, match="has no tokens"):
-        prompt_ids(plain, "")
+        prompt_ids(plain, ask(""))
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, None])
@@ -88,7 +107,7 @@ def test_trl_reads_the_same_prompt_tokens(model, template):
         chat_template=None,
         chat_template_kwargs={},
     )
-    prompts = ["1+1", "A:Bn;B:A=C"]
+    prompts = [ask("1+1"), ask("A:Bn;B:A=C")]
     ids, _, _ = GRPOTrainer._tokenize_prompts(trainer, [render_prompt(tokenizer, p) for p in prompts])
     assert ids == [prompt_ids(tokenizer, p) for p in prompts]
 
@@ -127,7 +146,7 @@ def test_greedy_does_not_depend_on_batches_or_neighbours(model, tokenizer, task,
     ]
     texts = [[row.response for row in run.rows] for run in runs]
     assert texts[0] == texts[1] == texts[2]
-    by_hand = torch.tensor([prompt_ids(tokenizer, problems[0].prompt)])
+    by_hand = torch.tensor([prompt_ids(tokenizer, problems[0])])
     with torch.no_grad():
         for _ in range(10):
             best = model(by_hand).logits[:, -1].argmax(-1, keepdim=True)
@@ -138,7 +157,7 @@ def test_greedy_does_not_depend_on_batches_or_neighbours(model, tokenizer, task,
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_length_counts_the_end_token_even_where_it_is_also_the_pad(model, tokenizer, task, backend):
     eos = list(range(1, 60))  # several end tokens, so that some responses end early
-    prompts = [prompt_ids(tokenizer, p.prompt) for p in task.problems("test", 30)]
+    prompts = [prompt_ids(tokenizer, p) for p in task.problems("test", 30)]
     out = generate(model, prompts, eos, Sampling(max_new_tokens=12), backend=backend)
     lengths = {len(ids) for ids in out}
     assert len(lengths) > 2
@@ -149,7 +168,7 @@ def test_length_counts_the_end_token_even_where_it_is_also_the_pad(model, tokeni
 
 def test_sampling_follows_the_models_distribution(model, tokenizer):
     """First-token frequencies against the softmax, truncated by top-k, whatever the checkpoint's own config says."""
-    ids = prompt_ids(tokenizer, "1+1")
+    ids = prompt_ids(tokenizer, ask("1+1"))
     with torch.no_grad():
         logits = model(torch.tensor([ids])).logits[0, -1] / 0.5
     top = logits.topk(3)

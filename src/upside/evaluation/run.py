@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from upside.evaluation.generate import Backend, Progress, Sampling, end_ids, generate
 from upside.evaluation.results import Evaluation, Row
-from upside.tasks.answers import canonical, final_answer
 from upside.tasks.base import Problem, Task, Verdict
 from upside.tasks.prompts import prompt_ids
+from upside.verifiers.answers import canonical, final_answer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -48,7 +48,7 @@ def evaluate(
     if len({problem.id for problem in problems}) != len(problems):
         raise ValueError("problem ids repeat; every problem is evaluated once, with `samples` responses")
     sampling = settings_of(samples, greedy, temperature, top_p, top_k, max_new_tokens, batch_size)
-    prompts = [ids for p in problems for ids in [prompt_ids(tokenizer, p.prompt)] * samples]
+    prompts = [ids for p in problems for ids in [prompt_ids(tokenizer, p)] * samples]
     eos = end_ids(model, tokenizer)
     generated = generate(
         model, prompts, eos, sampling, batch_size=batch_size, seed=seed, progress=progress, backend=backend

@@ -15,13 +15,14 @@ import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upside.rewards.base import Completions, Reward, RewardError, Scores
 from upside.rewards.builtin import FormatReward, OverlongReward, VerdictReward
 from upside.rewards.user import UserReward
 from upside.tasks.base import Task
+from upside.verifiers.base import Outcome
 
 __all__ = [
     "Completions",
@@ -49,6 +50,7 @@ class Judgement:
     correct: (N,) from the part that judges correctness, apart from all shaping; None where unknown.
     valid: (N,) whether there is a score.
     parts: name -> (N,) unweighted scores.
+    outcomes: (N,) how the judgement of correctness ended; None where nothing judged.
     not_finite: NaN or infinite scores that became None, over all parts.
     """
 
@@ -56,6 +58,7 @@ class Judgement:
     correct: list[bool | None]
     valid: list[bool]
     parts: dict[str, list[float | None]]
+    outcomes: list[Outcome | None] = field(default_factory=list)
     not_finite: int = 0
 
 
@@ -78,11 +81,9 @@ class Rewards:
 
     def __call__(self, completions: Completions) -> Judgement:
         """Judge a batch. Raises RewardError as the parts do; warns, once a call, of NaN and infinite scores."""
-        scores = [self._score(reward, completions) for reward, _ in self.parts]
+        scores = self._scores(completions)
         count = len(completions)
-        judges = [s.correct for s in scores if s.correct is not None]
-        if len(judges) > 1:
-            raise RewardError("more than one reward judges correctness; keep one verdict")
+        judge = next((s for s in scores if s.correct is not None), None)
         weights = [weight for _, weight in self.parts]
         total = [
             self._sum([(w, s, s.values[row]) for w, s in zip(weights, scores, strict=True)]) for row in range(count)
@@ -96,11 +97,25 @@ class Rewards:
             )
         return Judgement(
             score=total,
-            correct=judges[0] if judges else [None] * count,
+            correct=judge.correct if judge and judge.correct is not None else [None] * count,
             valid=[value is not None for value in total],
             parts={name: s.values for name, s in zip(self.names, scores, strict=True)},
+            outcomes=judge.outcomes if judge and judge.outcomes is not None else [None] * count,
             not_finite=not_finite,
         )
+
+    def _scores(self, completions: Completions) -> list[Scores]:
+        """Each part's scores, in order. The part that judges correctness runs first: the others may shape by it."""
+        found: dict[int, Scores] = {}
+        judging = [i for i, (reward, _) in enumerate(self.parts) if getattr(reward, "judges", False)]
+        if len(judging) > 1:
+            names = " and ".join(self.names[i] for i in judging)
+            raise RewardError(f"more than one reward judges correctness ({names}); keep one")
+        for index in [*judging, *(i for i in range(len(self.parts)) if i not in judging)]:
+            found[index] = self._score(self.parts[index][0], completions)
+            if index in judging:
+                completions = replace(completions, correct=found[index].correct)
+        return [found[index] for index in range(len(self.parts))]
 
     @staticmethod
     def _sum(row: Sequence[tuple[float, Scores, float | None]]) -> float | None:
@@ -118,7 +133,7 @@ class Rewards:
             )
         finite = [v if v is None or math.isfinite(v) else None for v in scores.values]
         lost = sum(v is not None and not math.isfinite(v) for v in scores.values)
-        return Scores(finite, scores.correct, scores.not_finite + lost)
+        return Scores(finite, scores.correct, scores.outcomes, scores.not_finite + lost)
 
 
 def load_reward(name: str, task: Task | None = None, **options: Any) -> Reward:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 from upside.tasks.base import Problem
+from upside.verifiers.base import Outcome
 
 
 class RewardError(ValueError):
@@ -19,15 +20,22 @@ class Completions:
 
     lengths: generated tokens including the end token, before any loss masking.
     truncated: whether the response hit the token limit.
+    groups: id of the group each response belongs to (one group: the responses to one occurrence of a prompt), for
+        rewards that compare within it; None where the caller has none.
+    correct: whether each answer is right, None where unknown: what the judging reward said, given to the rewards
+        that shape by it. None altogether before anything has judged.
     """
 
     problems: Sequence[Problem]
     responses: Sequence[str]
     lengths: Sequence[int]
     truncated: Sequence[bool]
+    groups: Sequence[Hashable] | None = None
+    correct: Sequence[bool | None] | None = None
 
     def __post_init__(self) -> None:
-        sizes = {name: len(getattr(self, name)) for name in ("problems", "responses", "lengths", "truncated")}
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        sizes = {name: len(column) for name, column in columns.items() if column is not None}
         if len(set(sizes.values())) > 1:
             raise ValueError(f"Completions: fields differ in length: {sizes}; give one entry a response")
 
@@ -36,23 +44,26 @@ class Completions:
 
     def row(self, index: int) -> Completions:
         """The one-row batch of a response."""
-        at = slice(index, index + 1)
-        return Completions(self.problems[at], self.responses[at], self.lengths[at], self.truncated[at])
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: c[index : index + 1] for name, c in columns.items() if c is not None})
 
 
 @dataclass(frozen=True)
 class Scores:
     """What one reward says. values: (N,) score, None where none could be computed (never 0 instead).
     correct: (N,) whether the answer is right, None where unknown; None altogether for a reward that does not
-    judge correctness. not_finite: how many NaN or infinite scores became None."""
+    judge correctness. outcomes: (N,) how each judgement ended, None altogether for a reward that does not judge.
+    not_finite: how many NaN or infinite scores became None."""
 
     values: list[float | None]
     correct: list[bool | None] | None = None
+    outcomes: list[Outcome | None] | None = None
     not_finite: int = 0
 
 
 class Reward(Protocol):
-    """A reward function. `name` stands in logs and errors."""
+    """A reward function. `name` stands in logs and errors. One that says which answers are right has `judges = True`:
+    then its Scores hold `correct` and `outcomes`, and it runs before the others."""
 
     name: str
 

@@ -6,8 +6,8 @@ import re
 from typing import Literal
 
 from upside.rewards.base import Completions, RewardError, Scores
-from upside.tasks.answers import marked_answer
-from upside.tasks.base import Task
+from upside.tasks.base import Task, judge
+from upside.verifiers.answers import marked_answer
 
 Answer = Literal["any", "boxed", "tag", "hash"]
 Think = Literal["optional", "required", "none", "opened"]
@@ -17,23 +17,32 @@ class VerdictReward:
     """`verdict`: the task's own score of each response, with its correctness."""
 
     name = "verdict"
+    judges = True
 
     def __init__(self, task: Task) -> None:
         self.task = task
 
     def __call__(self, completions: Completions) -> Scores:
         """Raises RewardError naming task, row and problem when the task's verifier raises."""
-        verdicts = []
+        try:
+            verdicts = judge(self.task, completions.problems, completions.responses)
+        except Exception as error:
+            raise self._failure(completions, error) from error
+        return Scores([v.score for v in verdicts], [v.correct for v in verdicts], [v.outcome for v in verdicts])
+
+    def _failure(self, completions: Completions, error: Exception) -> RewardError:
+        where = f"a batch of {len(completions)}, though on no single row of it"
         for row, (problem, response) in enumerate(zip(completions.problems, completions.responses, strict=True)):
             try:
-                verdicts.append(self.task.verify(problem, response))
-            except Exception as error:
-                raise RewardError(
-                    f"reward 'verdict': task {self.task.name!r} failed on row {row} (problem "
-                    f"{problem.id!r}): {type(error).__name__}: {error}. A verifier returns "
-                    f"Verdict(None, None) for a response it cannot judge; it does not raise"
-                ) from error
-        return Scores([v.score for v in verdicts], [v.correct for v in verdicts])
+                judge(self.task, [problem], [response])
+            except Exception as alone:
+                error = alone
+                where = f"row {row} (problem {problem.id!r})"
+                break
+        return RewardError(
+            f"reward 'verdict': task {self.task.name!r} failed on {where}: {type(error).__name__}: {error}. A "
+            f"verifier returns Verdict(None, None) for a response it cannot judge; it does not raise"
+        )
 
 
 class OverlongReward:
@@ -47,6 +56,7 @@ class OverlongReward:
     """
 
     name = "overlong"
+    judges = False
 
     def __init__(self, max_length: int, cache: int) -> None:
         for option, tokens in (("max_length", max_length), ("cache", cache)):
@@ -80,6 +90,7 @@ class FormatReward:
     """
 
     name = "format"
+    judges = False
 
     def __init__(self, answer: Answer = "any", think: Think = "optional") -> None:
         if answer not in ("any", *_MARKS):

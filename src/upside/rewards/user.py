@@ -26,6 +26,8 @@ class UserReward:
     alone raises too.
     """
 
+    judges = False
+
     def __init__(self, path: str, **options: Any) -> None:
         self.name = f"python:{path}"
         self.function = _import(path, self.name)

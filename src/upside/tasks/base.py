@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+from upside.verifiers.base import Verdict
 
 Split = Literal["train", "test"]
 
@@ -19,6 +21,8 @@ class Problem:
     answer: the gold answer as text.
     level: difficulty on the task's own scale, 0 when it has none.
     metadata: anything else the task wants to keep (family, source row, …).
+    system: the system prompt; None for none.
+    chat: False for a base model: the prompt is plain text, whatever chat template the tokenizer has.
     """
 
     id: str
@@ -26,23 +30,21 @@ class Problem:
     answer: str
     level: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    system: str | None = None
+    chat: bool = True
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """The judgement of one response.
-
-    score: the reward, or None when no reward could be computed (None is never 0).
-    correct: whether the answer is right, apart from any shaping; None when unknown.
-    """
-
-    score: float | None
-    correct: bool | None
+    def __post_init__(self) -> None:
+        if self.system is not None and not self.chat:
+            raise ValueError(f"problem {self.id!r}: a plain-text prompt (chat=False) has no system prompt")
 
 
 @runtime_checkable
 class Task(Protocol):
-    """A source of problems with a verifier. Train and test never share a problem id."""
+    """A source of problems with a verifier. Train and test never share a problem id.
+
+    A task may also have `verify_batch(problems, responses) -> list[Verdict]` (see `judge`), `answer_of(response)` for
+    majority votes and `style(response)`, the name of a response's strategy.
+    """
 
     name: str
 
@@ -53,6 +55,15 @@ class Task(Protocol):
     def verify(self, problem: Problem, response: str) -> Verdict:
         """Judge one response. Never evaluates text of the response."""
         ...
+
+
+def judge(task: Task, problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
+    """One verdict a row, by the task's `verify_batch` where it has one, else by `verify` row after row."""
+    batch = getattr(task, "verify_batch", None)
+    if batch is not None:
+        verdicts: list[Verdict] = batch(problems, responses)
+        return verdicts
+    return [task.verify(problem, response) for problem, response in zip(problems, responses, strict=True)]
 
 
 def check_request(task: str, split: str, count: int | None) -> None:

@@ -11,15 +11,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from upside.tasks.answers import final_answer, is_right, marked_answer
 from upside.tasks.base import Problem, Split, Verdict, check_request, in_test_split
+from upside.verifiers.answers import final_answer, is_right, marked_answer
 
 Row = tuple[int, Mapping[str, Any]]  # line (JSONL) or row (Parquet) number from 1, fields
 
 
 class FileTask:
     """A JSONL or Parquet file as a task; a response is right when its final answer is the gold one as text or
-    as an exact number (rules in `upside.tasks.answers`).
+    as an exact number (rules in `upside.verifiers.answers`).
 
     path: the file. With `test_path` it is the train split and the other file the test split; without, a hash
         of the prompt puts `test_share` (default 0.2; 0 = all train, 1 = all test) of the rows into test.

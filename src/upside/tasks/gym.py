@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from upside.tasks.answers import answer_region, marked_answer
 from upside.tasks.base import Problem, Split, Verdict, check_request, in_test_split
+from upside.verifiers.answers import answer_region, marked_answer
 
 DEFAULT_COUNT = 1000
 PATIENCE = 2_000

@@ -23,7 +23,7 @@ def fitting(
         raise ValueError("task: the data set is empty, there is no problem to train on")
     kept, dropped = within_limit(tokenizer, problems, limit)
     if not kept:
-        shortest = min(len(prompt_ids(tokenizer, problem.prompt)) for problem in problems)
+        shortest = min(len(prompt_ids(tokenizer, problem)) for problem in problems)
         raise ValueError(
             f"max_prompt_tokens: all {dropped} prompts are longer than {limit} tokens (the shortest has "
             f"{shortest}); raise it"
@@ -55,5 +55,5 @@ def prompt_rows(
     problems: Sequence[Problem], order: Sequence[int], tokenizer: PreTrainedTokenizerBase
 ) -> list[dict[str, Any]]:
     """Rows of the training set: the prompt and the index of its problem."""
-    prompts = [render_prompt(tokenizer, problem.prompt) for problem in problems]
+    prompts = [render_prompt(tokenizer, problem) for problem in problems]
     return [{"prompt": prompts[index], "problem": index} for index in order]

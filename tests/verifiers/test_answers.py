@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upside.tasks.answers import MAX_ANSWER, final_answer, is_right, marked_answer, same_answer, to_number
+from upside.verifiers.answers import MAX_ANSWER, final_answer, is_right, marked_answer, same_answer, to_number
 
 
 @pytest.mark.parametrize(
