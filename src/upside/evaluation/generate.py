@@ -42,15 +42,25 @@ class Sampling:
             raise ValueError(f"top_k must be 0 (off) or more, got {self.top_k}")
 
 
-def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """All token ids that end a response: the model's generation config (which may list several) and the
-    tokenizer's EOS. Raises ValueError when there is none."""
+def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, task: object = None) -> list[int]:
+    """All token ids that end a response: the model's generation config (which may list several), the tokenizer's
+    EOS, and every token that holds a character of the task's `stop`, if it has one (a few-shot prompt for a base
+    model stops at the line break). Raises ValueError when there is none."""
     configured = getattr(model.generation_config, "eos_token_id", None)
     ids = configured if isinstance(configured, list) else [configured]
-    found = sorted({int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None})
+    found = sorted({int(i) for i in [*ids, tokenizer.eos_token_id, *stop_ids(tokenizer, task)] if i is not None})
     if not found:
         raise ValueError("neither the model nor the tokenizer names an end-of-sequence token; set eos_token")
     return found
+
+
+def stop_ids(tokenizer: PreTrainedTokenizerBase, task: object) -> list[int]:
+    """The tokens that hold one of the characters of `task.stop`; [] for a task without."""
+    characters: str = getattr(task, "stop", "")
+    if not characters:
+        return []
+    texts = tokenizer.batch_decode([[i] for i in range(len(tokenizer))], clean_up_tokenization_spaces=False)
+    return [i for i, text in enumerate(texts) if any(c in text for c in characters)]
 
 
 def generate(

@@ -49,7 +49,7 @@ def evaluate(
         raise ValueError("problem ids repeat; every problem is evaluated once, with `samples` responses")
     sampling = settings_of(samples, greedy, temperature, top_p, top_k, max_new_tokens, batch_size)
     prompts = [ids for p in problems for ids in [prompt_ids(tokenizer, p)] * samples]
-    eos = end_ids(model, tokenizer)
+    eos = end_ids(model, tokenizer, task)
     generated = generate(
         model, prompts, eos, sampling, batch_size=batch_size, seed=seed, progress=progress, backend=backend
     )

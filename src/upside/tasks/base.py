@@ -43,7 +43,8 @@ class Task(Protocol):
     """A source of problems with a verifier. Train and test never share a problem id.
 
     A task may also have `verify_batch(problems, responses) -> list[Verdict]` (see `judge`), `answer_of(response)` for
-    majority votes and `style(response)`, the name of a response's strategy.
+    majority votes, `style(response)`, the name of a response's strategy, and `stop`, characters at which a response
+    ends (the line break for few-shot prompts in plain text).
     """
 
     name: str

@@ -76,6 +76,7 @@ class Run:
         config = setup.trainer_config(self.recipe, self.recipe.folder / "checkpoints")
         with self._phase("load"):
             model, tokenizer = setup.load_model(self.recipe)
+            self.own_ends = model.generation_config.eos_token_id
             self.problems = setup.load_problems(self.recipe, tokenizer)
             self.rewards = setup.make_rewards(self.recipe, self.problems.task)
         self.folder = RunFolder.open_for(self.recipe) if self.main else RunFolder(self.recipe.folder)
@@ -169,8 +170,9 @@ class Run:
     ) -> AdvantageTrainer:
         recipe, problems = self.recipe, self.problems
         order = in_order(recipe.steps * recipe.prompts_per_step, len(problems.train), recipe.seed)
-        ends = {*end_ids(model, tokenizer), tokenizer.pad_token_id}
-        reward = TaskReward(self.rewards, problems.train, ends)
+        ends = end_ids(model, tokenizer, problems.task)
+        model.generation_config.eos_token_id = ends  # where TRL and its samplers read them
+        reward = TaskReward(self.rewards, problems.train, {*ends, tokenizer.pad_token_id})
         trainer = AdvantageTrainer(
             model=model,
             reward_funcs=[reward],
@@ -209,6 +211,7 @@ class Run:
         self.console.note(f"held-out accuracy at step {step}: {text}")
 
     def _save(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        model.generation_config.eos_token_id = self.own_ends  # what ends a response to this task alone stays here
         model.save_pretrained(self.folder.model)
         tokenizer.save_pretrained(self.folder.model)
 
