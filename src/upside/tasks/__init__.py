@@ -4,6 +4,7 @@
 |---|---|
 | `reasoner` | the bundled mixture: arithmetic and knights-and-knaves, half and half |
 | `arithmetic`, `knights` | one family of it |
+| `fewshot_arithmetic` | one-step sums and differences as few-shot plain text, for a base model |
 | `reasoning_gym:NAME` | a data set of the reasoning-gym package; options go to its configuration |
 | `FILE.jsonl`, `FILE.parquet` | your own problems; options as in `upside.tasks.files.FileTask` |
 """
@@ -20,7 +21,7 @@ from upside.tasks.base import Problem, Split, Task, Verdict, in_test_split
 
 __all__ = ["SPECS", "Problem", "Split", "Task", "Verdict", "in_test_split", "load_task"]
 
-SPECS = ("reasoner", "arithmetic", "knights", "reasoning_gym:NAME", "FILE.jsonl", "FILE.parquet")
+SPECS = ("reasoner", "arithmetic", "knights", "fewshot_arithmetic", "reasoning_gym:NAME", "FILE.jsonl", "FILE.parquet")
 _FILE_ENDINGS = (".jsonl", ".parquet")
 
 
@@ -46,6 +47,10 @@ def load_task(spec: str | Path, **options: Any) -> Task:
         from upside.tasks.arithmetic import Arithmetic
 
         return _build(spec, Arithmetic, **options)
+    if spec == "fewshot_arithmetic":
+        from upside.tasks.fewshot import FewshotArithmetic
+
+        return _build(spec, FewshotArithmetic, **options)
     if spec == "knights":
         from upside.tasks.knights import Knights
 
@@ -61,7 +66,7 @@ def load_task(spec: str | Path, **options: Any) -> Task:
                 "give them to 'arithmetic' or 'knights' instead"
             )
         return Mixture("reasoner", [Arithmetic(), Knights()])
-    near = difflib.get_close_matches(spec, [*SPECS[:3], "reasoning_gym:"], n=2, cutoff=0.5)
+    near = difflib.get_close_matches(spec, [*SPECS[:4], "reasoning_gym:"], n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise ValueError(f"unknown task {spec!r}: {hint}known are {', '.join(SPECS)}")
 
