@@ -3,6 +3,8 @@
 | name | what |
 |---|---|
 | `exact` | the same text, or the same plain number |
+| `kk` | knights and knaves: who is what |
+| `geometry` | the boxed answer by `math`, with ADORA's scores |
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ __all__ = ["VERIFIERS", "Outcome", "Verdict", "Verifier", "load_verifier"]
 
 VERIFIERS = {
     "exact": "upside.verifiers.exact:ExactVerifier",
+    "kk": "upside.verifiers.kk:KkVerifier",
+    "geometry": "upside.verifiers.geometry:GeometryVerifier",
 }
 """name -> where its class is; imported when asked for."""
 
@@ -30,9 +34,11 @@ def load_verifier(name: str, **options: Any) -> Verifier:
         raise ValueError(f"unknown verifier {name!r}: {hint}known are {', '.join(VERIFIERS)}")
     module, _, attribute = VERIFIERS[name].partition(":")
     make = getattr(importlib.import_module(module), attribute)
-    known = list(inspect.signature(make).parameters)
+    parameters = inspect.signature(make).parameters
+    known = list(parameters)
+    passes_on = any(p.kind is p.VAR_KEYWORD for p in parameters.values())  # to another verifier, which checks them
     for option in options:
-        if option not in known:
+        if option not in known and not passes_on:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"its options: {', '.join(known) or 'none'}"
             raise ValueError(f"verifier {name!r} has no option {option!r}; {hint}")

@@ -63,6 +63,12 @@ def marked_answer(text: str) -> str | None:
     return rest[0].strip() if rest else ""
 
 
+def boxed_answer(text: str) -> str | None:
+    """The content of the box that closes last, None without one."""
+    span = _last_box(text)
+    return text[span[0] : span[1]].strip() if span else None
+
+
 def _last_box(text: str) -> tuple[int, int] | None:
     """Span of the content of the box that closes last. One pass, linear in the text."""
     stack: list[int | None] = []
