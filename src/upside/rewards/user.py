@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import math
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 from upside.rewards.base import Completions, RewardError, Scores
+from upside.usercode import import_function
 
 ARGUMENTS = ("problems", "responses", "lengths", "truncated")
 
@@ -30,7 +28,7 @@ class UserReward:
 
     def __init__(self, path: str, **options: Any) -> None:
         self.name = f"python:{path}"
-        self.function = _import(path, self.name)
+        self.function = import_function(path, f"reward {self.name!r}", "my_rewards:short", RewardError)
         self.options = options
         self._arguments = self._check_signature()
 
@@ -107,26 +105,3 @@ class UserReward:
                 f"a score is a number, or None where none can be computed"
             )
         return float(value)
-
-
-def _import(path: str, name: str) -> Callable[..., Any]:
-    module_name, colon, function_name = path.partition(":")
-    if not colon or not module_name or not function_name:
-        raise RewardError(f"reward {name!r}: write python:module:function, e.g. python:my_rewards:short")
-    here = os.getcwd()
-    if here not in sys.path:  # as `python my_script.py` would find it
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise RewardError(
-            f"reward {name!r}: importing module {module_name!r} failed ({type(error).__name__}: {error}); it "
-            f"must be installed or lie in the working folder"
-        ) from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        near = difflib.get_close_matches(function_name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
-        raise RewardError(f"reward {name!r}: module {module_name!r} has no function {function_name!r}; {hint}")
-    return function
