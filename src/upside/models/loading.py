@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,32 +33,55 @@ def load_model(
     cannot be loaded.
     """
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
-    source = locate(name)
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": isinstance(source, Path)}
-    if isinstance(source, Path):
-        _check_folder(source, name)
-    elif revision:
-        options["revision"] = revision
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+    tokenizer = load_tokenizer(name, revision=revision)
+    source, options = _source(name, revision)
+    with _explained(name, SafetensorError):
         model, info = AutoModelForCausalLM.from_pretrained(
             source, use_safetensors=True, dtype=dtype, output_loading_info=True, **options
         )
-    except OSError as error:
-        raise FileNotFoundError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
-    except (ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ValueError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
     if missing := sorted(info["missing_keys"]):
         raise ValueError(f"cannot load {str(name)!r}: its weights lack {len(missing)} tensors, such as {missing[0]}")
+    return model, tokenizer
+
+
+def load_tokenizer(name: str | Path, *, revision: str | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model, as `load_model` returns it; same names, same errors."""
+    from transformers import AutoTokenizer
+
+    source, options = _source(name, revision)
+    with _explained(name):
+        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
     if tokenizer.pad_token is None:
         if tokenizer.eos_token is None:
             raise ValueError(
                 f"cannot load {str(name)!r}: its tokenizer has neither a padding nor an eos token; set one"
             )
         tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
+    return tokenizer
+
+
+def _source(name: str | Path, revision: str | None) -> tuple[str | Path, dict[str, Any]]:
+    source = locate(name)
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": isinstance(source, Path)}
+    if isinstance(source, Path):
+        _check_folder(source, name)
+    elif revision:
+        options["revision"] = revision
+    return source, options
+
+
+@contextmanager
+def _explained(name: str | Path, *errors: type[Exception]) -> Iterator[None]:
+    """Turns what transformers raises, and `errors`, into one line that names the model."""
+    refused: tuple[type[Exception], ...] = (ValueError, KeyError, RuntimeError, *errors)
+    try:
+        yield
+    except OSError as error:
+        raise FileNotFoundError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
+    except refused as error:
+        raise ValueError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
 
 
 def locate(name: str | Path) -> str | Path:
