@@ -1,11 +1,12 @@
-"""Rewards: values by hand, adversarial format fixtures, user functions that misbehave, weighted sums."""
+"""Rewards by name: judges, user functions that misbehave, weighted sums, validity."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from upside.rewards import Completions, RewardError, Scores, load_reward, load_rewards
+from upside.rewards import Completions, RewardError, Scores, check_rewards, load_reward, load_rewards
 from upside.tasks import Problem, Verdict, load_task
 
 
@@ -87,6 +88,14 @@ def no_responses(problems):
     return []
 
 
+def rank_in_group(responses, groups):
+    return [sum(g == other for other in groups) for g in groups]
+
+
+def twice_if_right(responses, correct):
+    return [None if c is None else 2.0 * c for c in correct]
+
+
 def user(name, **options):
     return load_reward(f"python:{__name__}:{name}", **options)
 
@@ -107,79 +116,32 @@ def test_a_crashing_verifier_names_task_row_and_problem():
         load_rewards(["verdict"], Judge())(batch("1", "crash"))
 
 
-def test_overlong_is_equation_13_of_dapo():
-    reward = load_reward("overlong", max_length=20, cache=8)
-    scores = reward(batch(*"abcdef", lengths=[0, 12, 14, 16, 20, 25]))
-    assert scores.values == [0.0, 0.0, -0.25, -0.5, -1.0, -1.0]
-    assert scores.correct is None
-    published = load_reward("overlong", max_length=20480, cache=4096)
-    assert published(batch("a", lengths=[18432])).values == [-0.5]
-
-
-@pytest.mark.parametrize("options", [{"max_length": 8, "cache": 9}, {"max_length": 8, "cache": 0}])
-def test_overlong_bounds(options):
-    with pytest.raises(RewardError, match="cache must be in 1"):
-        load_reward("overlong", **options)
-
-
-def test_overlong_takes_whole_numbers():
-    with pytest.raises(RewardError, match="reward 'overlong': max_length must be a whole number of tokens, got '96'"):
-        load_reward("overlong", max_length="96", cache=16)
-
-
-@pytest.mark.parametrize(
-    ("response", "options", "good"),
-    [
-        ("2+2=4 #4", {}, True),
-        ("#### 4", {}, True),
-        (r"so \boxed{4}.", {}, True),
-        ("<think>2+2</think>\n<answer>4</answer>", {}, True),
-        ("<think>2+2</think>#4", {"think": "required"}, True),
-        ("2+2</think>#4", {"think": "opened"}, True),
-        ("", {}, False),
-        ("4", {}, False),
-        ("#", {}, False),
-        (r"\boxed{}", {}, False),
-        (r"\boxed{ } #", {}, False),
-        (r"\boxed{ } and more", {}, False),
-        (r"\boxed{4", {}, False),
-        ("#4 #4", {}, False),
-        (r"\boxed{4} #4", {}, False),
-        ("<answer>4", {}, False),
-        ("<answer> </answer>", {}, False),
-        ("<answer>4</answer></answer>", {}, False),
-        ("<answer>4</answer><answer>4</answer>", {}, False),
-        ("<think></think>#4", {}, False),
-        ("<think> \n </think>#4", {}, False),
-        ("<think>a</think><think>b</think>#4", {}, False),
-        ("<think><think>a</think>#4", {}, False),
-        ("<think>a#4", {}, False),
-        ("a</think>#4", {}, False),
-        ("</think>a<think>#4", {}, False),
-        ("<think>a #4</think>", {}, False),
-        ("<think>a #4</think>#4", {}, False),
-        ("before <think>a</think>#4", {}, False),
-        ("#4", {"think": "required"}, False),
-        ("<think>a</think>#4", {"think": "none"}, False),
-        ("<think>a</think>#4", {"think": "opened"}, False),
-        ("#4", {"answer": "boxed"}, False),
-        (r"\boxed{4} costs #1", {"answer": "boxed"}, True),
-        ("<think>" * 20_000, {}, False),
-        (r"\boxed{" * 20_000, {}, False),
-        ("#" * 100_000, {}, False),
-        ("\ud800 #4", {}, True),
-    ],
-)
-def test_format(response, options, good):
-    assert load_reward("format", **options)(batch(response)).values == [float(good)]
-
-
 def test_user_functions_get_what_they_name():
     assert user("count_letters")(batch("a", "bcd")).values == [1.0, 3.0]
     assert user("count_letters", scale=2)(batch("bcd")).values == [6.0]
     assert user("everything")(batch("abc", lengths=[7], truncated=[True])).values == [20.0]
     assert user("any_keywords")(batch("a")).values == [0.5]
     assert user("scalars")(batch("a", "b")).values == [0.25, 1.0]
+
+
+def test_user_functions_may_ask_for_groups_and_correctness():
+    asked = user("rank_in_group")
+    assert asked.needs_groups
+    assert not asked.needs_correct
+    whole = replace(batch("a", "b", "c"), groups=[7, 8, 7], correct=[True, None, False])
+    assert asked(whole).values == [2.0, 1.0, 2.0]
+    assert user("twice_if_right")(whole).values == [2.0, None, 0.0]
+    assert user("any_keywords")(whole).values == [0.5] * 3
+    assert not user("any_keywords").needs_groups
+    with pytest.raises(RewardError, match=r"rank_in_group' compares the responses of a group.*Completions\(groups="):
+        asked(batch("a"))
+    with pytest.raises(RewardError, match=r"twice_if_right' needs to know which answers are right"):
+        user("twice_if_right")(batch("a"))
+
+
+def test_correctness_reaches_a_user_function_whatever_the_order_of_the_list():
+    rewards = load_rewards([f"python:{__name__}:twice_if_right", "verdict"], Judge())
+    assert rewards(batch("1", "0", "none")).score == [3.0, 0.0, None]
 
 
 def test_a_raising_user_function_names_itself_and_the_row():
@@ -218,7 +180,19 @@ def test_wrong_returns_are_named(name, message):
         ("overlong", {}, "needs max_length, cache"),
         ("overlong", {"max_lenght": 3, "cache": 1}, "no option 'max_lenght'; did you mean 'max_length'"),
         ("format", {"answer": "box"}, "answer must be any, boxed, tag or hash"),
-        ("format", {"think": "yes"}, "think must be optional"),
+        ("format", {"think": "yes"}, "think must be required"),
+        ("format", {"compat": "aapo", "answer": "boxed"}, "a rule of its own"),
+        ("format", {"compat": "aap"}, "compat must be aapo"),
+        ("exact", {"timeout": 3}, "reward 'exact': verifier 'exact' has no option 'timeout'"),
+        ("kk", {"scale": "adorra"}, "reward 'kk': verifier 'kk': scale must be adora or binary"),
+        ("cosine", {"unit": "words"}, "unit must be characters or tokens"),
+        ("cosine", {"max_length": 0}, "max_length must be at least 1"),
+        ("cosine", {"max_length": 1.5}, "max_length must be a whole number of characters"),
+        ("cosine", {"right_long": math.nan}, "right_long must be a finite number"),
+        ("cosine", {"cap": 1}, "cap must be true or false"),
+        ("overlong", {"max_length": "96", "cache": 16}, "max_length must be a whole number of tokens, got '96'"),
+        ("overlong", {"max_length": 8, "cache": 9}, "cache must be in 1"),
+        ("overlong", {"max_length": 8, "cache": 0}, "cache must be in 1"),
     ],
 )
 def test_setup_errors(path, options, message):
@@ -233,7 +207,7 @@ def test_nan_and_none_are_invalid_never_zero():
     assert judged.score == [None, None, None, 1.0]
     assert judged.valid == [False, False, False, True]
     assert judged.correct == [None] * 4
-    assert judged.not_finite == 2
+    assert judged.not_finite == 2  # trl#5902, trl#6427, RL#2207: no score is not the score 0
     with pytest.warns(UserWarning, match="1 NaN"):
         assert load_rewards([f"python:{__name__}:a_tensor"])(batch("a", "b")).score == [0.5, None]
 
@@ -245,6 +219,23 @@ def test_weights_combine_scores_only():
     assert judged.correct == [True, True, False, None]
     assert judged.valid == [True, True, True, False]
     assert judged.parts["overlong"] == [0.0, -1.0, -0.5, -1.0]
+
+
+def test_verifiers_judge_against_the_gold_whatever_the_task_says():
+    judged = load_rewards(["exact"], Judge())(batch("1", "the sum is #2", "4", ""))
+    assert judged.score == [1.0, 1.0, 0.0, 0.0]
+    assert judged.correct == [True, True, False, False]
+    assert judged.outcomes == ["correct", "correct", "wrong", "unparsed"]  # limit-of-RLVR#8: counted apart
+
+
+def test_a_judge_of_weight_0_gives_correctness_and_validity_alone():
+    specs = [{"name": "verdict", "weight": 0}, {"name": "cosine", "weight": 2.0, "max_length": 4}]
+    judged = load_rewards(specs, Judge())(batch("1", "0", "none"))
+    wave = math.sqrt(0.5)  # cos(pi / 4)
+    assert judged.score[:2] == pytest.approx([2 * (0.75 + 0.25 * wave), 2 * (-0.25 + 0.25 * wave)])
+    assert judged.score[2] is None
+    assert judged.correct == [True, False, None]
+    assert judged.valid == [True, True, False]
 
 
 def test_a_silent_part_leaves_the_others():
@@ -263,6 +254,10 @@ def test_combination_errors():
         load_rewards([3])
     with pytest.raises(RewardError, match="named twice"):
         load_rewards(["format", "format"])
+    with pytest.raises(RewardError, match=r"more than one reward judges correctness \(verdict and exact\)"):
+        load_rewards(["verdict", "exact"], Judge())
+    with pytest.raises(RewardError, match=r"'cosine' needs to know which answers are right.*with weight 0"):
+        load_rewards(["format", "cosine"])
     with pytest.raises(RewardError, match=r"rewards\[0\] has no name"):
         load_rewards([{"weight": 1}])
     with pytest.raises(RewardError, match="weight must be a finite number, got nan"):
@@ -282,3 +277,42 @@ def test_a_reward_of_ones_own_class():
 
     with pytest.warns(UserWarning, match="from constant"):
         assert Rewards([(Constant(), 1.0)])(batch("a")).valid == [False]
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        (["verdit"], "did you mean 'verdict'"),
+        ([{"name": "verdict", "scale": 2}], "reward 'verdict' has no option 'scale'"),
+        ([{"name": "kk", "scael": "adora"}], "no option 'scael'; did you mean 'scale'"),
+        (["cosine", "python:not.imported:here"], "'cosine' needs to know"),
+        (["verdict", "kk"], r"\(verdict and kk\)"),
+        ("verdict", r"write \['verdict'\]"),
+    ],
+)
+def test_a_list_can_be_checked_without_a_task_or_user_code(specs, message):
+    with pytest.raises(RewardError, match=message):
+        check_rewards(specs)
+
+
+def test_a_good_list_passes_the_check():
+    check_rewards(["python:not.imported:here", "cosine", "verdict", {"name": "format", "weight": 0.5}])
+
+
+def test_a_part_that_compares_groups_sees_all_rows_and_gives_back_its_own():
+    """trl#3896: what a process holds is a part of the batch; its groups go on elsewhere."""
+    rewards = load_rewards(["verdict", f"python:{__name__}:rank_in_group", "length_ratio"], Judge())
+    assert rewards.needs_groups
+    here = batch("1", "none", lengths=[10, 30])
+    seen = []
+
+    def whole(completions):
+        seen.append(completions.correct)
+        rows = {"groups": [0, 0, 0, 1], "correct": [True, *completions.correct, None]}
+        return replace(batch("1", "1", "none", "1", lengths=[30, 10, 30, 5]), **rows), slice(1, 3)
+
+    judged = rewards(here, whole)
+    assert seen == [[True, None], [True, None]]
+    assert judged.parts[f"python:{__name__}:rank_in_group"] == [3.0, 3.0]
+    assert judged.parts["length_ratio"] == [20 / 10 - 1, None]  # the unknown row stays out of the mean
+    assert judged.score == [1.0 + 3.0 + 1.0, None]

@@ -1,33 +1,42 @@
-"""How a response is judged: rewards by name, and their weighted sum.
+"""How a response is judged: rewards by name, and their weighted sum (formulas and sources: docs/rewards.md).
 
 | name | score | options |
 |---|---|---|
-| `verdict` | the task's own score; the one that also says whether the answer is right | |
+| `verdict` | the task's own | |
+| `exact`, `math`, `kk`, `geometry` | that verifier's, against `problem.answer` | the verifier's |
+| `format` | 1 for think tags and one answer, else 0 | `answer`, `think`, `compat` |
 | `overlong` | 0 to -1 near the token limit (DAPO) | `max_length`, `cache` |
-| `format` | 1 for exactly one answer and proper think tags, else 0 | `answer`, `think` |
+| `cosine` | right or wrong, shaped by length (AAPO) | `max_length`, `unit`, `right_short`, …, `cap` |
+| `length_ratio` | mean length of the group / length - 1 | |
+| `length_sigmoid` | -sigmoid of the length among the group's right answers, 0 for wrong ones | |
 | `python:module:function` | your own function | its own keywords |
+
+The first two rows judge which answers are right; a list of rewards has one of them at most.
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
-import math
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from upside.rewards.base import Completions, Reward, RewardError, Scores
-from upside.rewards.builtin import FormatReward, OverlongReward, VerdictReward
+from upside.rewards.combine import Judgement, Rewards, check_judges
+from upside.rewards.format import FormatReward
+from upside.rewards.judges import VerdictReward, VerifierReward
+from upside.rewards.lengths import CosineReward, LengthRatioReward, LengthSigmoidReward, OverlongReward
 from upside.rewards.user import UserReward
 from upside.tasks.base import Task
-from upside.verifiers.base import Outcome
+from upside.verifiers import VERIFIERS
 
 __all__ = [
     "Completions",
+    "CosineReward",
     "FormatReward",
     "Judgement",
+    "LengthRatioReward",
+    "LengthSigmoidReward",
     "OverlongReward",
     "Reward",
     "RewardError",
@@ -35,105 +44,23 @@ __all__ = [
     "Scores",
     "UserReward",
     "VerdictReward",
+    "VerifierReward",
+    "check_rewards",
     "load_reward",
     "load_rewards",
 ]
 
-_BUILT_IN: dict[str, type] = {"verdict": VerdictReward, "overlong": OverlongReward, "format": FormatReward}
+SHAPES: dict[str, type] = {
+    "format": FormatReward,
+    "overlong": OverlongReward,
+    "cosine": CosineReward,
+    "length_ratio": LengthRatioReward,
+    "length_sigmoid": LengthSigmoidReward,
+}
+"""name -> class of the rewards that do not judge correctness."""
 
-
-@dataclass(frozen=True)
-class Judgement:
-    """Rewards of N responses.
-
-    score: (N,) weighted sum, None on invalid rows.
-    correct: (N,) from the part that judges correctness, apart from all shaping; None where unknown.
-    valid: (N,) whether there is a score.
-    parts: name -> (N,) unweighted scores.
-    outcomes: (N,) how the judgement of correctness ended; None where nothing judged.
-    not_finite: NaN or infinite scores that became None, over all parts.
-    """
-
-    score: list[float | None]
-    correct: list[bool | None]
-    valid: list[bool]
-    parts: dict[str, list[float | None]]
-    outcomes: list[Outcome | None] = field(default_factory=list)
-    not_finite: int = 0
-
-
-class Rewards:
-    """Several rewards as one weighted sum. Weights combine scores only, never correctness or validity.
-
-    A row where every part is None is invalid. Where some are None, the score is the weighted sum of the
-    others (a part may have nothing to say about a response). One exception: a row that `verdict`, the part
-    that judges correctness, could not score is invalid, for shaping alone is no reward.
-    """
-
-    def __init__(self, parts: Sequence[tuple[Reward, float]]) -> None:
-        if not parts:
-            raise RewardError("no rewards given; name at least one, e.g. verdict")
-        for reward, weight in parts:
-            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
-                raise RewardError(f"reward {reward.name!r}: weight must be a finite number, got {weight!r}")
-        self.names = _distinct([reward.name for reward, _ in parts])
-        self.parts = list(parts)
-
-    def __call__(self, completions: Completions) -> Judgement:
-        """Judge a batch. Raises RewardError as the parts do; warns, once a call, of NaN and infinite scores."""
-        scores = self._scores(completions)
-        count = len(completions)
-        judge = next((s for s in scores if s.correct is not None), None)
-        weights = [weight for _, weight in self.parts]
-        total = [
-            self._sum([(w, s, s.values[row]) for w, s in zip(weights, scores, strict=True)]) for row in range(count)
-        ]
-        not_finite = sum(s.not_finite for s in scores)
-        if not_finite:
-            names = [n for n, s in zip(self.names, scores, strict=True) if s.not_finite]
-            warnings.warn(
-                f"{not_finite} NaN or infinite scores from {', '.join(names)} count as no score",
-                stacklevel=2,
-            )
-        return Judgement(
-            score=total,
-            correct=judge.correct if judge and judge.correct is not None else [None] * count,
-            valid=[value is not None for value in total],
-            parts={name: s.values for name, s in zip(self.names, scores, strict=True)},
-            outcomes=judge.outcomes if judge and judge.outcomes is not None else [None] * count,
-            not_finite=not_finite,
-        )
-
-    def _scores(self, completions: Completions) -> list[Scores]:
-        """Each part's scores, in order. The part that judges correctness runs first: the others may shape by it."""
-        found: dict[int, Scores] = {}
-        judging = [i for i, (reward, _) in enumerate(self.parts) if getattr(reward, "judges", False)]
-        if len(judging) > 1:
-            names = " and ".join(self.names[i] for i in judging)
-            raise RewardError(f"more than one reward judges correctness ({names}); keep one")
-        for index in [*judging, *(i for i in range(len(self.parts)) if i not in judging)]:
-            found[index] = self._score(self.parts[index][0], completions)
-            if index in judging:
-                completions = replace(completions, correct=found[index].correct)
-        return [found[index] for index in range(len(self.parts))]
-
-    @staticmethod
-    def _sum(row: Sequence[tuple[float, Scores, float | None]]) -> float | None:
-        if any(scores.correct is not None and value is None for _, scores, value in row):
-            return None
-        known = [weight * value for weight, _, value in row if value is not None]
-        return sum(known) if known else None
-
-    @staticmethod
-    def _score(reward: Reward, completions: Completions) -> Scores:
-        scores = reward(completions)
-        if len(scores.values) != len(completions):
-            raise RewardError(
-                f"reward {reward.name!r} returned {len(scores.values)} scores for {len(completions)} responses"
-            )
-        finite = [v if v is None or math.isfinite(v) else None for v in scores.values]
-        lost = sum(v is not None and not math.isfinite(v) for v in scores.values)
-        return Scores(finite, scores.correct, scores.outcomes, scores.not_finite + lost)
+JUDGES = ("verdict", *VERIFIERS)
+"""Names of the rewards that judge correctness."""
 
 
 def load_reward(name: str, task: Task | None = None, **options: Any) -> Reward:
@@ -143,17 +70,25 @@ def load_reward(name: str, task: Task | None = None, **options: Any) -> Reward:
     """
     if name.startswith("python:"):
         return UserReward(name.removeprefix("python:"), **options)
-    if name not in _BUILT_IN:
-        near = difflib.get_close_matches(name, _BUILT_IN, n=1)
+    known = [*JUDGES, *SHAPES]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise RewardError(f"unknown reward {name!r}: {hint}known are {', '.join(_BUILT_IN)}, python:module:function")
-    make = _BUILT_IN[name]
+        raise RewardError(f"unknown reward {name!r}: {hint}known are {', '.join(known)}, python:module:function")
+    if name in VERIFIERS:
+        return VerifierReward(name, **options)
     if name == "verdict":
+        _check_options(name, {}, options)
         if task is None:
             raise RewardError("reward 'verdict' needs a task to ask for its judgement")
-        known: dict[str, inspect.Parameter] = {}
-    else:
-        known = dict(inspect.signature(make).parameters)
+        return VerdictReward(task)
+    make = SHAPES[name]
+    _check_options(name, inspect.signature(make).parameters, options)
+    reward: Reward = make(**options)
+    return reward
+
+
+def _check_options(name: str, known: Mapping[str, inspect.Parameter], options: Mapping[str, Any]) -> None:
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
@@ -162,27 +97,42 @@ def load_reward(name: str, task: Task | None = None, **options: Any) -> Reward:
     missing = [key for key, p in known.items() if p.default is p.empty and key not in options]
     if missing:
         raise RewardError(f"reward {name!r} needs {', '.join(missing)}")
-    reward: Reward = VerdictReward(task) if task is not None and name == "verdict" else make(**options)
-    return reward
 
 
 def load_rewards(specs: Sequence[str | Mapping[str, Any]], task: Task | None = None) -> Rewards:
     """Rewards from a recipe's list. An entry is a name (weight 1), or a mapping with `name`, optional
-    `weight` and the reward's options: `{"name": "overlong", "weight": 0.5, "max_length": 96, "cache": 16}`."""
+    `weight` and the reward's options: `{"name": "overlong", "weight": 0.5, "max_length": 96, "cache": 16}`.
+
+    Raises RewardError as `load_reward` does, and for a list without a judge where a reward needs one, or with two.
+    """
+    rewards = Rewards([(load_reward(name, task, **options), weight) for name, weight, options in _entries(specs)])
+    rewards.check_judged()
+    return rewards
+
+
+def check_rewards(specs: Sequence[str | Mapping[str, Any]]) -> None:
+    """Raise RewardError for a list that `load_rewards` would refuse, without a task and without importing the user's
+    own functions."""
+    entries = [(name, options) for name, _, options in _entries(specs) if not name.startswith("python:")]
+    for name, options in entries:
+        if name == "verdict":
+            _check_options(name, {}, options)
+        else:
+            load_reward(name, **options)
+    names = [name for name, _ in entries]
+    needing = [name for name in names if getattr(SHAPES.get(name), "needs_correct", False)]
+    check_judges([name for name in names if name in JUDGES], needing)
+
+
+def _entries(specs: Sequence[str | Mapping[str, Any]]) -> list[tuple[str, float, dict[str, Any]]]:
+    """(name, weight, options) of each entry."""
     if isinstance(specs, str | Mapping):
         raise RewardError(f"rewards: expected a list, got {specs!r}; write [{specs!r}]")
-    parts: list[tuple[Reward, float]] = []
+    entries: list[tuple[str, float, dict[str, Any]]] = []
     for index, spec in enumerate(specs):
         options: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name, weight = options.pop("name", None), options.pop("weight", 1.0)
         if not isinstance(name, str):
             raise RewardError(f"rewards[{index}] has no name; write a name or a mapping with name, weight, options")
-        parts.append((load_reward(name, task, **options), weight))
-    return Rewards(parts)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise RewardError(f"reward {twice[0]!r} is named twice; give it once, with the weights added")
-    return list(names)
+        entries.append((name, weight, options))
+    return entries

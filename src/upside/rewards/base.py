@@ -14,6 +14,14 @@ class RewardError(ValueError):
     """A reward could not be set up, raised, or returned something that is not one score a response."""
 
 
+def needs_judge(name: str) -> str:
+    """The message for a reward of that name where nothing says which answers are right."""
+    return (
+        f"reward {name!r} needs to know which answers are right, and no reward of the list judges that; add one "
+        f"(verdict, math, kk, geometry, exact), with weight 0 if it shall not count itself"
+    )
+
+
 @dataclass(frozen=True)
 class Completions:
     """N responses to judge, in any order; row i belongs to `problems[i]`.
@@ -42,6 +50,12 @@ class Completions:
     def __len__(self) -> int:
         return len(self.responses)
 
+    def judged(self, name: str) -> Sequence[bool | None]:
+        """`correct`, for the reward of that name. RewardError when nothing has judged."""
+        if self.correct is None:
+            raise RewardError(needs_judge(name))
+        return self.correct
+
     def row(self, index: int) -> Completions:
         """The one-row batch of a response."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -62,8 +76,12 @@ class Scores:
 
 
 class Reward(Protocol):
-    """A reward function. `name` stands in logs and errors. One that says which answers are right has `judges = True`:
-    then its Scores hold `correct` and `outcomes`, and it runs before the others."""
+    """A reward function. `name` stands in logs and errors. Three attributes may say more, all False where missing:
+
+    judges: it says which answers are right: its Scores hold `correct` and `outcomes`, and it runs before the others.
+    needs_correct: it reads `completions.correct`.
+    needs_groups: it reads `completions.groups` and must see whole groups, whichever process holds their rows.
+    """
 
     name: str
 

@@ -10,29 +10,37 @@ from numbers import Real
 from typing import Any
 
 from upside.rewards.base import Completions, RewardError, Scores
+from upside.rewards.lengths import by_group
 from upside.usercode import import_function
 
-ARGUMENTS = ("problems", "responses", "lengths", "truncated")
+ARGUMENTS = ("problems", "responses", "lengths", "truncated", "groups", "correct")
 
 
 class UserReward:
-    """Calls the user's function with those of `problems, responses, lengths, truncated` that its signature
-    names (each a list of N; `problems` holds upside.tasks.Problem), and with `options` as further keywords.
+    """Calls the user's function with those of `problems, responses, lengths, truncated, groups, correct` that its
+    signature names (each a list of N; `problems` holds upside.tasks.Problem), and with `options` as further keywords.
+
+    A function that names `groups` (one id a response) is given whole groups in training, whichever process holds their
+    rows; one that names `correct` (True, False, None) runs after the reward that judges. RewardError where a batch has
+    none of what it names. A function with `**keywords` is given of these two what the batch has.
 
     The function returns N scores: numbers, bools, or None where no score can be computed. A NaN or infinite
     score counts as None. What it raises becomes a RewardError that names the function and the first row that
     alone raises too.
     """
 
-    judges = False
-
     def __init__(self, path: str, **options: Any) -> None:
         self.name = f"python:{path}"
         self.function = import_function(path, f"reward {self.name!r}", "my_rewards:short", RewardError)
         self.options = options
-        self._arguments = self._check_signature()
+        self._arguments, named = self._check_signature()
+        self.needs_groups, self.needs_correct = "groups" in named, "correct" in named
 
     def __call__(self, completions: Completions) -> Scores:
+        if self.needs_groups:
+            by_group(completions, self.name)
+        if self.needs_correct:
+            completions.judged(self.name)
         try:
             returned = self._call(completions)
         except Exception as error:
@@ -40,10 +48,12 @@ class UserReward:
         return self._scores(returned, len(completions))
 
     def _call(self, completions: Completions) -> Any:
-        given = {name: list(getattr(completions, name)) for name in self._arguments}
+        columns = {name: getattr(completions, name) for name in self._arguments}
+        given = {name: list(column) for name, column in columns.items() if column is not None}
         return self.function(**given, **self.options)
 
-    def _check_signature(self) -> list[str]:
+    def _check_signature(self) -> tuple[list[str], set[str]]:
+        """What the function can be given, and what of it the signature names."""
         parameters = inspect.signature(self.function).parameters.values()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         anything = any(p.kind == p.VAR_KEYWORD for p in parameters)
@@ -60,7 +70,8 @@ class UserReward:
                 f"{', '.join(ARGUMENTS)} or options of the recipe"
                 + (f"; nothing gives {', '.join(map(repr, missing))}" if missing else "")
             )
-        return [name for name in ARGUMENTS if (name in names or anything) and name not in self.options]
+        given = [name for name in ARGUMENTS if (name in names or anything) and name not in self.options]
+        return given, set(given) & set(names)
 
     def _failure(self, completions: Completions, error: Exception) -> RewardError:
         where = f"the batch of {len(completions)}, though on no single row of it"

@@ -27,11 +27,13 @@ SCORES = {  # right, wrong, unparsed, bad format
 _TOKEN = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*|->|=>|[^\w\s]|\n|\d+")
 _MARKUP = re.compile(r"[*_`\"$\\{}\[\]]|\\text")
 _ROLES = {"knight": True, "knights": True, "knave": False, "knaves": False}
-_VERBS = frozenset("is are was were be".split())
+_VERBS = frozenset(["is", "are", "was", "were", "be"])
 _LINKS = frozenset([":", "=", "->", "=>", "→", "⇒", "-", "–", "—", "|", "("])
 _NEGATIONS = frozenset(["not", "isn't", "aren't", "wasn't", "never"])
-_HEDGES = frozenset("or either if unless neither nor maybe perhaps possibly".split())
-_NO_NAMES = frozenset("therefore so thus hence then finally the a an both all and that answer final".split())
+_HEDGES = frozenset(["or", "either", "if", "unless", "neither", "nor", "maybe", "perhaps", "possibly"])
+_NO_NAMES = frozenset(
+    ["therefore", "so", "thus", "hence", "then", "finally", "the", "a", "an", "both", "all", "that", "answer", "final"]
+)
 _TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
