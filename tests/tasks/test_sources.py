@@ -21,7 +21,7 @@ def test_importing_tasks_is_light():
     ("spec", "message"),
     [
         ("resoner", "did you mean 'reasoner'"),
-        ("gsm8k", "unknown task 'gsm8k'.*known are reasoner"),
+        ("gsm9k", "unknown task 'gsm9k': did you mean 'gsm8k'.*known are reasoner.*`upside tasks`"),
         ("", "unknown task ''"),
         ("reasoning_gym:knight_knaves", "did you mean 'knights_knaves'"),
         ("reasoning_gym:", "unknown reasoning-gym data set ''"),

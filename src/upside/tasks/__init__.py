@@ -6,7 +6,10 @@
 | `arithmetic`, `knights` | one family of it |
 | `fewshot_arithmetic` | one-step sums and differences as few-shot plain text, for a base model |
 | `reasoning_gym:NAME` | a data set of the reasoning-gym package; options go to its configuration |
-| `FILE.jsonl`, `FILE.parquet` | your own problems; options as in `upside.tasks.files.FileTask` |
+| `gsm8k`, `math500`, `kk`, … | a public data set, see `upside.tasks.presets` |
+| `FILE.jsonl`, `.parquet`, `.csv` | your own problems; options as in `upside.tasks.rows.RowOptions` |
+| `hf:OWNER/NAME[:CONFIG][:SPLIT]` | a data set on the hub; the same options and `revision` |
+| `python:MODULE:FUNCTION` | your own function: a Task, or rows (the same options) |
 """
 
 from __future__ import annotations
@@ -18,31 +21,52 @@ from pathlib import Path
 from typing import Any
 
 from upside.tasks.base import Problem, Split, Task, Verdict, in_test_split
+from upside.tasks.readers import ENDINGS as _FILE_ENDINGS
 
 __all__ = ["SPECS", "Problem", "Split", "Task", "Verdict", "in_test_split", "load_task"]
 
-SPECS = ("reasoner", "arithmetic", "knights", "fewshot_arithmetic", "reasoning_gym:NAME", "FILE.jsonl", "FILE.parquet")
-_FILE_ENDINGS = (".jsonl", ".parquet")
+SPECS = (
+    "reasoner", "arithmetic", "knights", "fewshot_arithmetic", "reasoning_gym:NAME", "FILE.jsonl", "FILE.parquet",
+    "FILE.csv", "hf:OWNER/NAME", "python:MODULE:FUNCTION",
+)  # fmt: skip
+_GENERATED = SPECS[:4]
 
 
 def load_task(spec: str | Path, **options: Any) -> Task:
     """Return the task that `spec` names (see the module's table), built with `options`.
 
-    Raises ValueError for an unknown spec or option (with the nearest names) and FileNotFoundError for a
-    missing file. Packages a source needs are imported only when that source is asked for.
+    A file is read at once, the hub when the task's problems are first asked for. Raises ValueError for an unknown
+    spec or option (with the nearest names) and FileNotFoundError for a missing file. Packages a source needs are
+    imported only when that source is asked for.
     """
+    from upside.tasks.presets import find_preset, nearest_preset, preset_options, preset_task
+
     if not isinstance(spec, str | Path):
         raise ValueError(f"task: expected a name or a file, got {spec!r}; known are {', '.join(SPECS)}")
     spec = str(spec).strip()
-    if spec.lower().endswith(_FILE_ENDINGS):
-        from upside.tasks.files import FileTask
-
-        return _build(spec, FileTask, spec, **options)
-    prefix, colon, name = spec.partition(":")
-    if colon and prefix == "reasoning_gym":
+    kind, colon, name = spec.partition(":")
+    if colon and kind == "reasoning_gym":
         from upside.tasks.gym import GymTask
 
         return GymTask(name, **options)
+    if colon and kind in ("hf", "python"):
+        return _rows_or_function(spec, kind, name, options)
+    if spec.lower().endswith(_FILE_ENDINGS):
+        return _file(spec, options)
+    if spec in _GENERATED:
+        return _generated(spec, options)
+    preset = find_preset(spec)
+    if preset is not None:
+        _check_options(spec, options, preset_options(preset))
+        return preset_task(preset, **options)
+    near = difflib.get_close_matches(spec, [*_GENERATED, "reasoning_gym:"], n=2, cutoff=0.5) + nearest_preset(spec)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise ValueError(
+        f"unknown task {spec!r}: {hint}known are {', '.join(SPECS)} and the data sets that `upside tasks` lists"
+    )
+
+
+def _generated(spec: str, options: dict[str, Any]) -> Task:
     if spec == "arithmetic":
         from upside.tasks.arithmetic import Arithmetic
 
@@ -55,29 +79,59 @@ def load_task(spec: str | Path, **options: Any) -> Task:
         from upside.tasks.knights import Knights
 
         return _build(spec, Knights, **options)
-    if spec == "reasoner":
-        from upside.tasks.arithmetic import Arithmetic
-        from upside.tasks.knights import Knights
-        from upside.tasks.mixture import Mixture
+    from upside.tasks.arithmetic import Arithmetic
+    from upside.tasks.knights import Knights
+    from upside.tasks.mixture import Mixture
 
-        if options:
-            raise ValueError(
-                f"task 'reasoner' takes no options, got {sorted(options)}; "
-                "give them to 'arithmetic' or 'knights' instead"
-            )
-        return Mixture("reasoner", [Arithmetic(), Knights()])
-    near = difflib.get_close_matches(spec, [*SPECS[:4], "reasoning_gym:"], n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise ValueError(f"unknown task {spec!r}: {hint}known are {', '.join(SPECS)}")
+    if options:
+        raise ValueError(
+            f"task 'reasoner' takes no options, got {sorted(options)}; give them to 'arithmetic' or 'knights' instead"
+        )
+    return Mixture("reasoner", [Arithmetic(), Knights()])
 
 
-def _build(spec: str, make: Callable[..., Task], *args: Any, **options: Any) -> Task:
-    """Call `make`, turning an option it does not have into a ValueError with the nearest names."""
-    known = [p for p in inspect.signature(make).parameters if p not in ("self", "path")]
+def _file(spec: str, options: dict[str, Any]) -> Task:
+    from upside.tasks.readers import file_source
+    from upside.tasks.rows import RowOptions, RowTask
+
+    _check_options(spec, options, [*_names(RowOptions), "test_path"])
+    test_path = options.pop("test_path", None)
+    train = [file_source(spec)]
+    test = [] if test_path is None else [file_source(test_path)]
+    task = RowTask(Path(spec).stem, lambda: (train, test), RowOptions(**options))
+    task.load()
+    return task
+
+
+def _rows_or_function(spec: str, kind: str, name: str, options: dict[str, Any]) -> Task:
+    from upside.tasks.rows import RowOptions, RowTask
+
+    if kind == "python":
+        from upside.tasks.functions import function_task
+
+        return function_task(name, options)
+    from upside.tasks.hub import hub_sources, parse_hub
+
+    _check_options(spec, options, [*_names(RowOptions), "revision"])
+    revision = options.pop("revision", None)
+    parse_hub(name)  # a spec of another form is an error before anything is fetched
+    return RowTask(spec, lambda: hub_sources(name, revision), RowOptions(**options), f"{name} on the hub")
+
+
+def _names(make: Callable[..., Any]) -> list[str]:
+    return [p for p in inspect.signature(make).parameters if p != "self"]
+
+
+def _check_options(spec: str, options: dict[str, Any], known: list[str]) -> None:
+    """ValueError for an option that is not known, with the nearest names."""
     for option in options:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=2, cutoff=0.5)
             hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
             options_text = ", ".join(known) or "none"
             raise ValueError(f"task {spec!r} has no option {option!r}: {hint}its options: {options_text}")
-    return make(*args, **options)
+
+
+def _build(spec: str, make: Callable[..., Task], **options: Any) -> Task:
+    _check_options(spec, options, _names(make))
+    return make(**options)

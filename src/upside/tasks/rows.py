@@ -1,0 +1,331 @@
+"""Problems from rows of any source: one row, one problem.
+
+A row becomes a problem at load, once: the prompt's text, the gold answer in the form the verifier compares with, a
+stable id. Rows that can teach nothing are left out and counted by reason:
+
+| reason | what |
+|---|---|
+| `no_answer` | the answer is null, blank, or nothing follows its mark |
+| `unusable_answer` | the verifier says that no response could ever match it |
+| `repeated` | the same problem with the same answer occurred before |
+| `conflicting_answers` | the same problem with two answers, where `conflicts` is drop; all of them are left out |
+| `in_test_split` | a training problem that the test split holds too |
+| `other_level` | outside `levels` |
+
+Everything else that is wrong with a row is a ValueError with source, line and field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from upside.tasks.base import Problem, Split, Verdict, check_request, in_test_split
+from upside.tasks.fields import (
+    Column,
+    answer_text,
+    level_number,
+    look_up,
+    prompt_parts,
+    text_of,
+    whole_numbers,
+)
+from upside.tasks.readers import Source
+from upside.tasks.templates import PromptTemplate, template
+from upside.verifiers import Verifier, load_verifier
+from upside.verifiers.answers import canonical, marked_answer
+
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How rows become problems.
+
+    prompt, answer, id, level, family: names of columns; a dot descends (`reward_model.ground_truth`); a list means
+        the first of them that a row has. prompt: text, or a list of messages: one of the user, before it at most a
+        system message. answer: text, a number or a list of texts; of a worked solution only what is marked (`####`,
+        `\\boxed{}`) is kept. id: without it the id is a hash of the prompt, the same on every machine. level: a whole
+        number, or text such as "Level 3".
+    template: text around the prompt with `{prompt}` in it, or a name of `upside.tasks.templates`.
+    system: the system prompt; None takes the template's, else the row's; "" is none at all.
+    chat: False for a base model: plain text, no chat template. None: as the template says.
+    verifier: name of the verifier, or {name: …, option: value, …}.
+    levels: keep the rows of these levels only: [lowest, highest], or text "3-5".
+    test_share: share of the problems that the hash of the prompt puts into test, where there is no test set of its
+        own (0: all train, 1: all test).
+    conflicts: what the same problem with two answers is: "error", or "drop" to leave all of them out.
+    """
+
+    prompt: Column = "prompt"
+    answer: Column = "answer"
+    id: Column | None = None
+    level: Column | None = None
+    family: Column | None = None
+    template: str = "{prompt}"
+    system: str | None = None
+    chat: bool | None = None
+    verifier: str | Mapping[str, Any] = "exact"
+    levels: Sequence[int] | str | None = None
+    test_share: float = 0.2
+    conflicts: str = "error"
+
+    def __post_init__(self) -> None:
+        for role in ("prompt", "answer", "id", "level", "family"):
+            self._check_column(role, getattr(self, role))
+        if isinstance(self.test_share, str) or not 0 <= self.test_share <= 1:
+            raise ValueError(f"test_share must be between 0 and 1, got {self.test_share!r}")
+        if self.conflicts not in ("error", "drop"):
+            raise ValueError(f"conflicts must be error or drop, got {self.conflicts!r}")
+        if self.chat is not None and not isinstance(self.chat, bool):
+            raise ValueError(f"chat must be true or false, got {self.chat!r}")
+        if self.system is not None and not isinstance(self.system, str):
+            raise ValueError(f"system must be text, got {self.system!r}")
+        if self.around.system and not self.around.chat:
+            raise ValueError(
+                "system: a plain-text prompt (chat: false) has no system prompt; write it into template, or set "
+                'system: ""'
+            )
+        if self.level_range is not None and self.level is None:
+            raise ValueError("levels: which column holds the level? Name it with the option level=COLUMN")
+
+    def _check_column(self, role: str, column: Any) -> None:
+        names = [column] if isinstance(column, str) else column
+        if column is None and role in ("id", "level", "family"):
+            return
+        if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str) and n for n in names):
+            raise ValueError(f"{role} must be the name of a column, got {column!r}")
+
+    @cached_property
+    def around(self) -> PromptTemplate:
+        """The template with the options `system` and `chat` applied."""
+        named = template(self.template)
+        system = named.system if self.system is None else self.system
+        chat = named.chat if self.chat is None else self.chat
+        return PromptTemplate(named.text, system, chat, named.source)
+
+    @cached_property
+    def level_range(self) -> tuple[int, int] | None:
+        """(lowest, highest), both kept; None keeps all."""
+        if self.levels is None:
+            return None
+        numbers = whole_numbers(self.levels, "levels")
+        if (len(numbers) != 2 and not isinstance(self.levels, str)) or not numbers or numbers[0] > numbers[-1]:
+            raise ValueError(f"levels must be [lowest, highest], got {self.levels!r}")
+        return numbers[0], numbers[-1]
+
+
+class RowTask:
+    """Rows of one or more sources as a task, judged by a verifier.
+
+    sources: gives the training and the test sources when they are needed first (`load`, or the first `problems`).
+        Without test sources a hash of the prompt puts `options.test_share` of the rows into test.
+    remote: where the rows come from when that is another machine ("openai/gsm8k on the hub"), else None.
+    dropped: reason -> how many rows were left out at load; examples: reason -> the first such row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sources: Callable[[], tuple[Sequence[Source], Sequence[Source]]],
+        options: RowOptions | None = None,
+        remote: str | None = None,
+    ) -> None:
+        self.name = name
+        self.options = options or RowOptions()
+        self.remote = remote
+        self.dropped: dict[str, int] = {}
+        self.examples: dict[str, str] = {}
+        self._usable: dict[str, bool] = {}
+        self._sources = sources
+        self._splits: dict[str, list[Problem]] | None = None
+        self._verifier: Verifier | None = None
+
+    # ---- the task ---------------------------------------------------------------------------------------------------
+
+    def problems(self, split: Split, count: int | None = None, seed: int = 0) -> list[Problem]:
+        """`count` problems of the split, shuffled by `seed`; more than there are is an error."""
+        check_request(self.name, split, count)
+        splits = self.load()
+        rows = list(splits[split])
+        if not rows or (count is not None and count > len(rows)):
+            sizes = ", ".join(f"{name} {len(part)}" for name, part in splits.items())
+            raise ValueError(
+                f"{self.name}: {count or 'some'} {split} problems asked for, but it has {len(rows)} "
+                f"({sizes}); ask for fewer, add rows, or set test_path or test_share"
+            )
+        random.Random(seed).shuffle(rows)
+        return rows[:count]
+
+    def verify(self, problem: Problem, response: str) -> Verdict:
+        """The verifier's verdict on one response."""
+        return self.verify_batch([problem], [response])[0]
+
+    def verify_batch(self, problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
+        """The verifier's verdicts, row i on response i."""
+        return self.verifier([problem.answer for problem in problems], responses)
+
+    def answer_of(self, response: str) -> str | None:
+        """The final answer a response gives, for majority votes."""
+        return self.verifier.answer_of(response)
+
+    @property
+    def verifier(self) -> Verifier:
+        """Made when first needed. ValueError for an unknown name or option."""
+        if self._verifier is None:
+            given = self.options.verifier
+            options = {"name": given} if isinstance(given, str) else dict(given)
+            name = options.pop("name", None)
+            if name is None:
+                raise ValueError("verifier has no name; write a name, or name and options")
+            self._verifier = load_verifier(name, **options)
+        return self._verifier
+
+    # ---- loading ----------------------------------------------------------------------------------------------------
+
+    def load(self) -> dict[str, list[Problem]]:
+        """Read the sources, if that was not done before: split -> problems in the order of their rows."""
+        if self._splits is not None:
+            return self._splits
+        train_sources, test_sources = self._sources()
+        _ = self.verifier  # an unknown one is no fault of a row
+        self.dropped, self.examples, self._usable = {}, {}, {}
+        both = bool(train_sources and test_sources)
+        test = self._read(test_sources, "test:" if both else "")
+        train = self._read(train_sources, "train:" if both else "")
+        if test_sources:
+            for key in train.problems:
+                if key in test.problems:
+                    self._drop("in_test_split", train.places[key])
+            held_out = list(test.problems.values())
+            kept = [problem for key, problem in train.problems.items() if key not in test.problems]
+        else:
+            share = self.options.test_share
+            held_out = [problem for key, problem in train.problems.items() if in_test_split(key, share)]
+            kept = [problem for key, problem in train.problems.items() if not in_test_split(key, share)]
+        self._splits = {"train": kept, "test": held_out}
+        return self._splits
+
+    def _read(self, sources: Sequence[Source], id_prefix: str) -> _Kept:
+        kept = _Kept(self.options, self._drop)
+        seen = 0
+        for source in sources:
+            for number, fields in source.read():
+                seen += 1
+                here = source.at(number)
+                try:
+                    made = self._problem(fields, number, source, id_prefix)
+                    if isinstance(made, str):
+                        self._drop(made, here)
+                    else:
+                        kept.add(*made, here)
+                except ValueError as error:
+                    raise ValueError(f"{here}: {error}") from None
+        if sources and not kept.problems:
+            names = ", ".join(source.name for source in sources)
+            if not seen:
+                raise ValueError(f"{names}: empty data set, no rows; each row is one problem")
+            raise ValueError(f"{names}: none of its {seen} rows can be used: {'; '.join(self.drop_lines())}")
+        return kept
+
+    def _problem(
+        self, fields: Mapping[str, Any], number: int, source: Source, id_prefix: str
+    ) -> tuple[str, Problem] | str:
+        """(hash of the prompt, problem), or the reason why the row is left out."""
+        options = self.options
+        own_system, asked = prompt_parts(*look_up(fields, options.prompt, "prompt"))
+        answer = answer_text(*look_up(fields, options.answer, "answer"))
+        level = 0
+        if options.level is not None:
+            level = level_number(*look_up(fields, options.level, "level"))
+        metadata: dict[str, Any] = {"file": source.short, "row": number}
+        if options.family is not None:
+            metadata["family"] = text_of(*look_up(fields, options.family, "family"))
+        key = _digest(asked)
+        own_id = None
+        if options.id is not None:
+            own_id = id_prefix + text_of(*look_up(fields, options.id, "id"))
+        if options.level_range is not None and not options.level_range[0] <= level <= options.level_range[1]:
+            return "other_level"
+        gold = gold_answer(answer)
+        if not gold:
+            return "no_answer"
+        if gold not in self._usable:
+            self._usable[gold] = self.verifier.usable(gold)
+        if not self._usable[gold]:
+            return "unusable_answer"
+        around = options.around
+        system = own_system if around.system is None else around.system or None
+        if system is not None and not around.chat:
+            raise ValueError('the row has a system prompt, but chat is false; set system: ""')
+        text = around.text.replace("{prompt}", asked)
+        return key, Problem(own_id or key, text, gold, level, metadata, system, around.chat)
+
+    def _drop(self, reason: str, example: str) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        self.examples.setdefault(reason, example)
+
+    def drop_lines(self) -> list[str]:
+        """One line a reason: how many rows were left out and where the first of them stands."""
+        return [f"{count} {reason} (first: {self.examples[reason]})" for reason, count in self.dropped.items()]
+
+
+class _Kept:
+    """Problems of one split by the hash of their prompt, in the order of the rows; places: hash -> where it stands."""
+
+    def __init__(self, options: RowOptions, drop: Callable[[str, str], None]) -> None:
+        self.problems: dict[str, Problem] = {}
+        self.places: dict[str, str] = {}
+        self._by_id: dict[str, str] = {}
+        self._conflicting: set[str] = set()
+        self._options, self._drop = options, drop
+
+    def add(self, key: str, problem: Problem, here: str) -> None:
+        """Keep the problem, or count why not. ValueError for an id given twice and for two answers (as `conflicts`
+        says)."""
+        if key in self._conflicting:
+            self._drop("conflicting_answers", here)
+            return
+        other = self.problems.get(key)
+        if other is None:
+            first = self._by_id.setdefault(problem.id, here)
+            if first != here:
+                raise ValueError(f"the same id as {_near(first, here)} with another prompt; give each its own")
+            self.problems[key], self.places[key] = problem, here
+        elif canonical(other.answer) == canonical(problem.answer):
+            self._drop("repeated", here)
+        elif self._options.conflicts == "error":
+            raise ValueError(
+                f"the same prompt as {_near(self.places[key], here)} with another answer; remove one of them, or set "
+                f"conflicts=drop to leave out both"
+            )
+        else:
+            del self.problems[key]
+            self._conflicting.add(key)
+            self._drop("conflicting_answers", self.places[key])
+            self._drop("conflicting_answers", here)
+
+
+def _near(place: str, here: str) -> str:
+    """A place as seen from another: "line 3" within the same source, else the whole of it."""
+    source, _, row = place.rpartition(", ")
+    return row if here.rpartition(", ")[0] == source else place
+
+
+def gold_answer(text: str) -> str:
+    """The gold answer of an answer field: what is marked in a worked solution, else the whole text; "" for none.
+
+    `#### 1,234` is 1234: GSM8K writes thousands with commas.
+    """
+    marked = marked_answer(text)
+    gold = (text if marked is None else marked).strip()
+    return gold.replace(",", "") if marked is not None and "####" in text and _THOUSANDS.fullmatch(gold) else gold
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
