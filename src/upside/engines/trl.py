@@ -15,7 +15,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,6 +48,7 @@ class ScoredRollouts:
     batch, advantages: what the estimator read and returned.
     correct: (N) bool, None where unknown; None altogether without a `correctness` function.
     rewards_per_func: (N, F) before weighting, NaN where a function returned None.
+    extras: column -> (N) what the reward functions logged of these responses with `log_extra`.
     """
 
     prompts: list[Any]
@@ -56,6 +57,7 @@ class ScoredRollouts:
     advantages: Advantages
     correct: list[bool | None] | None
     rewards_per_func: Tensor
+    extras: dict[str, list[Any]] = field(default_factory=dict)
 
 
 class AdvantageTrainer(GRPOTrainer):
@@ -120,7 +122,8 @@ class AdvantageTrainer(GRPOTrainer):
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any, *a: Any, **k: Any) -> Tensor:
         rewards = super()._calculate_rewards(inputs, prompts, completions, ids, *a, **k)
         if self._tap is not None and "rewards" not in self._tap:
-            self._tap.update(rewards=rewards, prompts=prompts, completions=completions, ids=ids)
+            extras = list(self._pending_extra_logs)
+            self._tap.update(rewards=rewards, prompts=prompts, completions=completions, ids=ids, extras=extras)
         return rewards
 
     def _get_per_token_logps_and_entropies(
@@ -156,7 +159,7 @@ class AdvantageTrainer(GRPOTrainer):
             if not self.model.training:
                 return output
             batch, correct = self._rollouts(inputs, output, self._tap)
-            rewards_per_func = self._tap["rewards"]
+            rewards_per_func, extras = self._tap["rewards"], self._tap["extras"]
         finally:
             self._tap = None
         result = self.estimator(batch)
@@ -171,6 +174,7 @@ class AdvantageTrainer(GRPOTrainer):
                     advantages=result,
                     correct=correct,
                     rewards_per_func=rewards_per_func,
+                    extras={name: list(self._logs["extra"][name])[-n:] for name in extras},
                 )
             )
         return output

@@ -41,7 +41,7 @@ class VerifierReward:
         self.name = name
         try:
             self.verifier = load_verifier(name, **options)
-        except (TypeError, ValueError) as error:
+        except (ImportError, TypeError, ValueError) as error:
             raise RewardError(f"reward {name!r}: {error}") from error
 
     def __call__(self, completions: Completions) -> Scores:

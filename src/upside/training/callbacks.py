@@ -14,8 +14,9 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 import upside
 from upside.engines.trl import ScoredRollouts
-from upside.training.console import Console
+from upside.training.console import Console, printable
 from upside.training.folder import RunFolder
+from upside.training.outcomes import NAMES, UNJUDGED, complaint, shares
 
 TRAINER_METRICS = {
     "loss": "loss",
@@ -38,6 +39,7 @@ class Recorder(TrainerCallback):
         self._rollouts: ScoredRollouts | None = None
         self._logs: list[dict[str, float]] = []
         self._started = time.perf_counter()
+        self._complained = False
 
     def keep(self, rollouts: ScoredRollouts) -> None:
         """`on_rollouts` of the trainer."""
@@ -63,8 +65,21 @@ class Recorder(TrainerCallback):
         self.folder.write_rollouts(row["step"], self._columns(self._rollouts))
         self.folder.log(row)
         self.console.step(row)
+        self._complain(row["step"], self._rollouts)
         self._started, self._rollouts, self._logs = now, None, []
         self.phases.clear()
+
+    def _complain(self, step: int, rollouts: ScoredRollouts) -> None:
+        """Say once that a judgement ended in a timeout or error; from then on the steps' lines show the shares."""
+        outcomes = rollouts.extras.get("outcome", [])
+        text = complaint({name: outcomes.count(name) for name in NAMES}, len(outcomes))
+        if text is None or self._complained:
+            return
+        self._complained = True
+        row = next(i for i, outcome in enumerate(outcomes) if outcome in UNJUDGED)
+        response = printable(_text(rollouts.completions[row]), 200).replace("\n", " ")
+        valid = "left out of the step" if not bool(rollouts.batch.valid[row]) else "scored by the verifier's option"
+        self.console.note(f"step {step}: {text}; first: {response!r}, {valid}")
 
     def _row(self, rollouts: ScoredRollouts, seconds: float) -> dict[str, Any]:
         batch, metrics = rollouts.batch, rollouts.advantages.metrics
@@ -88,6 +103,9 @@ class Recorder(TrainerCallback):
         if batch.reference_rewards is not None:
             row["reference_reward"] = float(batch.reference_rewards.nanmean())
         row |= {key: value for key, value in mean.items() if key.startswith("reward_part/")}
+        outcomes = rollouts.extras.get("outcome", [])
+        if any(outcome is not None for outcome in outcomes):
+            row |= shares(outcomes)  # exact, where the trainer's own are float32
         row |= {"zero_advantage_share": metrics["zero_advantage_share"], **metrics}
         row["seconds"] = seconds
         row |= {f"seconds_{name}": value for name, value in self.phases.items()}
@@ -103,6 +121,7 @@ class Recorder(TrainerCallback):
             "prompt": [_text(p) for p in rollouts.prompts],
             "response": [_text(c) for c in rollouts.completions],
             "correct": rollouts.correct or [None] * n,
+            "outcome": rollouts.extras.get("outcome") or [None] * n,
             "entropy": [None] * n,
             "reference_reward": [None] * n,
         }

@@ -18,6 +18,10 @@ LIVE = (  # key in metrics.jsonl, its name in a plain line and on the progress b
     ("entropy", "entropy", "entropy", ".2f"),
     ("zero_advantage_share", "zero-adv", "zero", ".0%"),
 )
+TROUBLE = (  # as LIVE, shown where above 0
+    ("verify/timeout", "timeout", "timeout", ".1%"),
+    ("verify/error", "error", "error", ".1%"),
+)
 
 
 class Console:
@@ -52,6 +56,7 @@ class Console:
     def step(self, row: dict[str, Any]) -> None:
         """Show a finished step."""
         known = [(row[key], long, short, form) for key, long, short, form in LIVE if row.get(key) is not None]
+        known += [(row[key], long, short, form) for key, long, short, form in TROUBLE if row.get(key)]
         if self._progress is not None:
             text = " ".join(f"{short} {value:{form}}" for value, _, short, form in known)
             self._progress.update(self._task, completed=row["step"], description=text)

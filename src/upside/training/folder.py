@@ -5,11 +5,11 @@
 | recipe.yaml | the resolved recipe |
 | versions.json | package versions and the machine |
 | metrics.jsonl | one JSON object a step |
-| rollouts/step-00001.parquet | one row a response: prompt, response, reward, every stage's value, … |
+| rollouts/step-00001.parquet | one row a response: prompt, response, reward, correct, outcome, stages' values, … |
 | checkpoints/ | what `resume=true` continues from |
 | model/ | the trained model and its tokenizer |
 | curves.png | accuracy, reward, length, entropy, zero-advantage share |
-| summary.json | held-out accuracy before and after, seconds of each phase |
+| summary.json | held-out accuracy before and after, how judgements ended, seconds of each phase |
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from upside.training.recipe import Recipe, load, to_yaml
 FREE_ON_RESUME = {
     "steps", "eval", "save_every", "keep_checkpoints", "output", "resume", "report_to", "threads", "name",
 }  # fmt: skip
+NULLABLE = {"outcome": "string", "correct": "bool", "reference_reward": "double"}  # types of columns that may be empty
 PACKAGES = ("upside", "torch", "trl", "transformers", "accelerate", "datasets", "tokenizers", "omegaconf")
 
 
@@ -134,7 +135,8 @@ class RunFolder:
         import pyarrow
         import pyarrow.parquet
 
-        pyarrow.parquet.write_table(pyarrow.table(columns), self.rollouts / f"step-{step:05d}.parquet")
+        arrays = {name: pyarrow.array(values, NULLABLE.get(name)) for name, values in columns.items()}
+        pyarrow.parquet.write_table(pyarrow.table(arrays), self.rollouts / f"step-{step:05d}.parquet")
 
     def summary(self) -> dict[str, Any]:
         """What is known of the run so far; {} before anything is."""

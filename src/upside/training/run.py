@@ -27,6 +27,7 @@ from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
 from upside.training.folder import RunFolder, resume_command
 from upside.training.heldout import facts, measure
+from upside.training.outcomes import complaint, totals, unjudged_example
 from upside.training.outlook import cautions
 from upside.training.plot import draw
 from upside.training.prompts import in_order, prompt_rows
@@ -172,7 +173,7 @@ class Run:
         order = in_order(recipe.steps * recipe.prompts_per_step, len(problems.train), recipe.seed)
         ends = end_ids(model, tokenizer, problems.task)
         model.generation_config.eos_token_id = ends  # where TRL and its samplers read them
-        reward = TaskReward(self.rewards, problems.train, {*ends, tokenizer.pad_token_id})
+        reward = TaskReward(self.rewards, problems.train, {*ends, tokenizer.pad_token_id}, recipe.group_size)
         trainer = AdvantageTrainer(
             model=model,
             reward_funcs=[reward],
@@ -229,6 +230,7 @@ class Run:
             seed=recipe.seed,
             steps=len(rows),
             dropped_prompts=self.problems.dropped,
+            **self._outcomes(rows),
             seconds=seconds,
         )
         greedy = [(row["step"], row["greedy"]["accuracy"]) for row in summary.get("during", []) if "greedy" in row]
@@ -241,6 +243,15 @@ class Run:
             self.console.samples(list(zip(prompts, before["responses"], after["responses"], strict=False)))
         self.console.note(f"run folder: {self.folder.path}  ({seconds.get('train', 0.0):.0f} s of training)")
         return summary
+
+    def _outcomes(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """How the judgements of the training responses ended, and the first that could not be judged."""
+        counts = totals(rows, self.recipe.responses)
+        text = complaint(counts, len(rows) * self.recipe.responses)
+        if text is None:
+            return {"outcomes": counts}
+        self.console.note(f"{text}; {self.folder.summary_file} holds the first as `unjudged`")
+        return {"outcomes": counts, "unjudged": unjudged_example(self.folder.rollouts)}
 
 
 def easy_to_hard(problems: Sequence[Problem], count: int = 3) -> list[int]:
