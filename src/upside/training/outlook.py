@@ -39,14 +39,20 @@ def outlook(recipe: Recipe) -> list[str]:
         f"{recipe.steps} steps x {recipe.prompts_per_step} prompts x {recipe.group_size} = {responses} responses, "
         f"{recipe.steps * recipe.updates} optimiser steps; written to {recipe.folder}",
     ]
-    data = [recipe.task, *(v for k, v in recipe.task_options.items() if k == "test_path")]
-    absent = [name for name in data if name.endswith((".jsonl", ".parquet")) and not Path(name).is_file()]
+    from upside.tasks.readers import ENDINGS
+
+    paths = [str(value) for key, value in recipe.task_options.items() if key in ("path", "test_path")]
+    data = [recipe.task, *paths] if recipe.task.lower().endswith(ENDINGS) else paths
+    absent = [name for name in data if not Path(name).exists()]
     task = None
     if absent:
         lines.append(f"not here yet: {', '.join(absent)}; a run needs it")
     else:
         with _naming("task"):
             task = load_task(recipe.task, **recipe.task_options)
+        if remote := getattr(task, "remote", None):
+            lines.append(f"data: a run loads {remote}; nothing is fetched now")
+        lines += [f"dropped {line}" for line in getattr(task, "drop_lines", list)()]
     for index, term in enumerate(recipe.rewards):
         with _naming(f"rewards[{index}]"):
             options = {"name": term} if isinstance(term, str) else dict(term)

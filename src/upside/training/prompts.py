@@ -14,14 +14,14 @@ from upside.tasks.prompts import prompt_ids, render_prompt, within_limit
 
 def fitting(
     problems: Sequence[Problem], tokenizer: PreTrainedTokenizerBase, limit: int, prompts_per_step: int
-) -> tuple[list[Problem], int]:
-    """The problems whose prompt has at most `limit` tokens, and how many were dropped.
+) -> tuple[list[Problem], list[Problem]]:
+    """The problems whose prompt has at most `limit` tokens, and those left out.
 
     Raises ValueError when too few are left to fill a step.
     """
     if not problems:
         raise ValueError("task: the data set is empty, there is no problem to train on")
-    kept, dropped = within_limit(tokenizer, problems, limit)
+    kept, dropped = within_limit(tokenizer, problems, limit)  # trl#4358
     if not kept:
         shortest = min(len(prompt_ids(tokenizer, problem)) for problem in problems)
         raise ValueError(
@@ -33,7 +33,8 @@ def fitting(
             f"prompts_per_step: {prompts_per_step} distinct prompts a step, but the task has {len(kept)} "
             f"({dropped} dropped as too long); lower it or raise train_problems"
         )
-    return kept, dropped
+    known = {problem.id for problem in kept}
+    return kept, [problem for problem in problems if problem.id not in known]
 
 
 def in_order(count: int, problems: int, seed: int) -> list[int]:

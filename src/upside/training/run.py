@@ -103,9 +103,8 @@ class Run:
             f"{recipe.steps} steps of {recipe.prompts_per_step} prompts x {recipe.group_size} responses; "
             f"{threads} thread{'s' if threads > 1 else ''}; output {self.folder.path}"
         )
-        if problems.dropped:
-            limit = recipe.max_prompt_tokens
-            self.console.note(f"dropped {problems.dropped} prompts longer than max_prompt_tokens={limit}")
+        for note in problems.notes(recipe.max_prompt_tokens):
+            self.console.note(note)
         for caution in cautions(recipe):
             self.console.note(f"caution: {caution}")
 
@@ -229,7 +228,8 @@ class Run:
             model=recipe.model,
             seed=recipe.seed,
             steps=len(rows),
-            dropped_prompts=self.problems.dropped,
+            dropped_prompts=self.problems.dropped.get("too_long", 0),
+            dropped=self.problems.dropped,
             **self._outcomes(rows),
             seconds=seconds,
         )

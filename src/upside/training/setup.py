@@ -23,12 +23,25 @@ from upside.training.recipe import Recipe, RecipeError
 
 @dataclass(frozen=True)
 class Problems:
-    """What a run trains on and is judged by. dropped: training prompts over the token limit."""
+    """What a run trains on and is judged by.
+
+    dropped: reason -> how many rows the task left out (`upside.tasks.rows`), and under `too_long` the training prompts
+    over the token limit. examples: reason -> the first of them.
+    """
 
     task: Task
     train: list[Problem]
     held_out: list[Problem]
-    dropped: int
+    dropped: dict[str, int]
+    examples: dict[str, str]
+
+    def notes(self, limit: int) -> list[str]:
+        """A line for each reason; limit: tokens a prompt may have."""
+        too_long = f"prompts longer than max_prompt_tokens={limit}"
+        return [
+            f"dropped {count} {too_long if reason == 'too_long' else f'rows: {reason}'} (first: {self.examples[reason]})"
+            for reason, count in self.dropped.items()
+        ]
 
 
 def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -50,9 +63,12 @@ def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problem
     except ValueError as error:
         asked = f" (train_problems={recipe.train_problems}; null takes all there are)" if recipe.train_problems else ""
         raise RecipeError(f"task: {error}{asked}") from error
-    train, dropped = fitting(train, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
+    train, too_long = fitting(train, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
-    return Problems(task, train, held_out, dropped)
+    dropped, examples = dict(getattr(task, "dropped", {})), dict(getattr(task, "examples", {}))
+    if too_long:
+        dropped["too_long"], examples["too_long"] = len(too_long), f"problem {too_long[0].id!r}"
+    return Problems(task, train, held_out, dropped, examples)
 
 
 def make_rewards(recipe: Recipe, task: Task) -> Rewards:
