@@ -3,6 +3,9 @@
 | name | what |
 |---|---|
 | `exact` | the same text, or the same plain number |
+| `math` | mathematically equal: math-verify and exact rules, in worker processes that can be killed |
+| `kk` | knights and knaves: who is what, read from the answer |
+| `geometry` | geometry problems: a number or a choice |
 | `kk` | knights and knaves: who is what |
 | `geometry` | the boxed answer by `math`, with ADORA's scores |
 """
@@ -20,6 +23,9 @@ __all__ = ["VERIFIERS", "Outcome", "Verdict", "Verifier", "load_verifier"]
 
 VERIFIERS = {
     "exact": "upside.verifiers.exact:ExactVerifier",
+    "math": "upside.verifiers.math:MathVerifier",
+    "kk": "upside.verifiers.kk:KkVerifier",
+    "geometry": "upside.verifiers.geometry:GeometryVerifier",
     "kk": "upside.verifiers.kk:KkVerifier",
     "geometry": "upside.verifiers.geometry:GeometryVerifier",
 }

@@ -8,6 +8,11 @@ Where the final answer of a response is, first rule that applies:
      last number of the text.
 If the response holds `</think>`, only what follows the last one counts.
 
+`math_answer` is more forgiving, for a checker that understands mathematics: boxes that follow one another as a list
+(`\\boxed{1} and \\boxed{2}`) are one answer; between rules 2 and 3 come what follows the last "answer is" or "answer:" on
+its line, and the last formula (`$...$`, `\\(...\\)`, `\\[...\\]`) of the last line; a last line of prose counts by its
+last number. The text is never cut to a slice before it is searched (verl#7440).
+
 Two answers are the same when their normal forms are equal text, or when both read as a plain number
 (integer, decimal, fraction, scientific notation of modest size) of exactly equal value. Anything else
 (surds, intervals, units) needs a mathematical checker.
@@ -29,6 +34,12 @@ _NUMBER_IN_TEXT = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:/\d+)?|[-+]?\
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _DECIMAL = re.compile(r"([-+]?)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d{1,4}))?", re.ASCII)
 _FRAC = re.compile(r"([-+]?)\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
+_BETWEEN_BOXES = re.compile(r"(?:[\s$,;]|\\[,;:!() ]|\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b|[a-z]\s*=)*")
+_ANSWER_IS = re.compile(r"\banswer(?:\s+is)?\s*(?:\*\*)?\s*(?::|=|(?<=is)\s)\s*(?:\*\*)?[ \t]*(?=\S)", re.IGNORECASE)
+_FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[^\d\s])\.(?:\s|$)|(?<=\d)\.(?=\s+[A-Z]|\s*$)")
+_PROSE_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
+PROSE = 4  # words from which a line is a sentence rather than an answer
 _WRAPPERS = (("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
 _SPELLINGS = re.compile(r"\\(?:[!,;$%]|left(?![a-z])|right(?![a-z]))")
 _FRAC_NAMES = re.compile(r"\\[dt]frac")
@@ -67,6 +78,84 @@ def boxed_answer(text: str) -> str | None:
     """The content of the box that closes last, None without one."""
     span = _last_box(text)
     return text[span[0] : span[1]].strip() if span else None
+
+
+def math_answer(response: str) -> str | None:
+    """The final answer for a checker that understands mathematics (see the module's text), or None without text."""
+    region = answer_region(response)
+    boxes, tag = _boxes(region), _last_tag(region)
+    if boxes and (tag is None or boxes[-1] > tag):
+        return ", ".join(region[start:end].strip() for start, end in _last_run(region, boxes))
+    marked = marked_answer(region)
+    if marked is not None:
+        return marked
+    said = deque(_ANSWER_IS.finditer(region), maxlen=1)
+    if said:
+        rest = region[said[0].end() :].split("\n", 1)[0]
+        return _formulas(rest) or _first_sentence(rest)
+    lines = region.strip().splitlines()
+    if not lines:
+        return None
+    display = region.rstrip().endswith(("\\]", "$$", "\\].", "$$."))
+    formula = _formulas(region if display else lines[-1], last=True)
+    if formula or len(_PROSE_WORD.findall(lines[-1])) < PROSE:
+        return formula or lines[-1].strip()
+    return _last_number(region) or lines[-1].strip()
+
+
+def _formulas(text: str, last: bool = False) -> str | None:
+    """The first (or last) formula of the text, with those that follow it as a list; None where there is none."""
+    spans = [match.span(match.lastindex or 0) for match in _FORMULA.finditer(text)]
+    if not spans:
+        return None
+    if last:
+        return text[spans[-1][0] : spans[-1][1]].strip() if len(spans) == 1 else _joined(text, _last_run(text, spans))
+    run = [spans[0]]
+    for span in spans[1:]:
+        if not _BETWEEN_BOXES.fullmatch(text, run[-1][1], span[0]):
+            break
+        run.append(span)
+    return _joined(text, run)
+
+
+def _joined(text: str, spans: list[tuple[int, int]]) -> str:
+    return ", ".join(text[start:end].strip() for start, end in spans)
+
+
+def _first_sentence(text: str) -> str:
+    end = _SENTENCE_END.search(text)
+    return (text[: end.start()] if end else text).strip()
+
+
+def _boxes(text: str) -> list[tuple[int, int]]:
+    """Spans of the contents of all closed outermost boxes, in order."""
+    stack: list[int | None] = []
+    spans: list[tuple[int, int]] = []
+    for match in _BRACES.finditer(text):
+        token = match.group()
+        if token == "}":
+            opened = stack.pop() if stack else None
+            if opened is not None:
+                while spans and spans[-1][0] > opened:
+                    spans.pop()
+                spans.append((opened, match.start()))
+        elif token == "{":
+            stack.append(None)
+        elif token[-1] == "{" and len(token) > 2:
+            stack.append(match.end())
+    return spans
+
+
+def _last_run(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The last span with those before it that stand in one list with it."""
+    run = [spans[-1]]
+    for start, end in reversed(spans[:-1]):
+        between = text[end : run[0][0]]
+        opening = re.sub(r"^\}|\\(?:boxed|fbox)\s*\{$", "", between)
+        if not re.search(r"[,;]|and|or", opening) or len(opening) > 60 or not _BETWEEN_BOXES.fullmatch(opening):
+            break
+        run.insert(0, (start, end))
+    return run
 
 
 def _last_box(text: str) -> tuple[int, int] | None:
