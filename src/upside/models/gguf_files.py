@@ -80,10 +80,11 @@ def read_header(path: Path) -> Header:
         return None if field is None else field.contents()
 
     architecture = str(stated("general.architecture"))
-    if architecture not in GGUF_SUPPORTED_ARCHITECTURES:
+    known = [name for name in GGUF_SUPPORTED_ARCHITECTURES if name not in ("general", "tokenizer")]  # sections
+    if architecture not in known:
         raise ValueError(
-            f"{path}: transformers does not read architecture {architecture!r} from a GGUF file;"
-            f"{nearest(architecture, GGUF_SUPPORTED_ARCHITECTURES)} known: {', '.join(GGUF_SUPPORTED_ARCHITECTURES)}"
+            f"{path}: transformers does not read architecture {architecture!r} from a GGUF file."
+            f"{nearest(architecture, known, '')} Known: {', '.join(known)}"
         )
     ids = {role: stated(f"tokenizer.ggml.{key}_token_id") for role, key in _ROLES.items()}
     return Header(

@@ -47,7 +47,7 @@ def import_model(source: str | Path, output: str | Path, *, dtype: str = "float3
     _check_target(target)
     path = packaged_smollm2() if str(source) == "smollm2" else Path(source)
     header = read_header(path) if _is_gguf(path) else None
-    model, tokenizer = load_gguf(path) if header else load_model(str(path) if path.exists() else path)
+    model, tokenizer = load_gguf(path) if header else load_model(path)
     _to_dtype(model, dtype)
     checks = check_tokenizer(model, tokenizer, header)
     with _appearing(target) as folder:
@@ -73,10 +73,12 @@ def check_tokenizer(
     """ValueError unless the special tokens are those of the GGUF header and inside the vocabulary, the chat template
     renders, and (from a GGUF, which holds the tokenizer in another form) text survives encoding and decoding."""
     rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
-        raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, the model embeds {rows}")
     if tokenizer.eos_token_id is None:
         raise ValueError("the tokenizer names no end-of-sequence token")
+    roles = (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id)
+    used = {i for text in TEXTS for i in tokenizer(text)["input_ids"]} | {i for i in roles if i is not None}
+    if max(used) >= rows:
+        raise ValueError(f"the tokenizer uses token {max(used)}, the model embeds {rows} tokens")
     configured = model.generation_config.eos_token_id
     ends = configured if isinstance(configured, list) else [configured]
     if tokenizer.eos_token_id not in ends:
@@ -161,7 +163,8 @@ def _is_gguf(path: Path) -> bool:
 def _to_dtype(model: PreTrainedModel, dtype: str) -> None:
     import torch
 
-    model.to(getattr(torch, dtype))
+    for parameter in model.parameters():  # not the buffers: the rotary frequencies stay float32, as after loading
+        parameter.data = parameter.data.to(getattr(torch, dtype))
     model.config.dtype = getattr(torch, dtype)
 
 
