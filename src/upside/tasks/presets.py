@@ -139,7 +139,7 @@ def preset_task(preset: Preset, **options: Any) -> RowTask:
     """The preset as a task; `options` (see `preset_options`) go before its own.
 
     path: a local copy, a file or a folder. test_path: another file as the test split. revision: commit, branch or tag
-    on the hub. people (kk): how many inhabitants, [3, 7] or "3-7" for all between. A local copy is read at once, the
+    on the hub. test_share cuts a set that is for evaluation only into train and test. people (kk): how many inhabitants, [3, 7] or "3-7" for all between. A local copy is read at once, the
     hub at the first use. Raises FileNotFoundError when `path` is not there, ValueError for what cannot be read.
     """
     path, revision = options.pop("path", None), options.pop("revision", None)
@@ -160,6 +160,8 @@ def preset_task(preset: Preset, **options: Any) -> RowTask:
                 [part_source(preset.hub, part, revision) for part in parts if _wanted(preset, part, numbers)]
                 for parts in (preset.train, preset.test)
             )
+        if not train and "test_share" in options:
+            train, test = test, []
         test = [test_file] if test_file else test
         change = _change(preset, local, numbers)
         return [s.changed(change) for s in train], [s.changed(change) for s in test]
