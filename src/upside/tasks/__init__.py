@@ -25,11 +25,20 @@ from upside.tasks.readers import ENDINGS as _FILE_ENDINGS
 
 __all__ = ["SPECS", "Problem", "Split", "Task", "Verdict", "in_test_split", "load_task"]
 
-SPECS = (
-    "reasoner", "arithmetic", "knights", "fewshot_arithmetic", "reasoning_gym:NAME", "FILE.jsonl", "FILE.parquet",
-    "FILE.csv", "hf:OWNER/NAME", "python:MODULE:FUNCTION",
-)  # fmt: skip
-_GENERATED = SPECS[:4]
+SPECS = {
+    "reasoner": "the bundled mixture: arithmetic and knights, half and half",
+    "arithmetic": "multi-step arithmetic, easy to hard",
+    "knights": "knights-and-knaves puzzles, easy to hard",
+    "fewshot_arithmetic": "one-step sums as few-shot plain text, for a base model",
+    "reasoning_gym:NAME": "a data set of the reasoning-gym package",
+    "FILE.jsonl": "your own problems, a JSON object a line",
+    "FILE.parquet": "your own problems",
+    "FILE.csv": "your own problems, under a header line",
+    "hf:OWNER/NAME[:CONFIG][:SPLIT]": "a data set on the hub",
+    "python:MODULE:FUNCTION": "your own function: a Task, or rows",
+}
+"""What `load_task` takes, besides the data sets of `upside.tasks.presets` -> what that is."""
+_GENERATED = tuple(SPECS)[:4]
 
 
 def load_task(spec: str | Path, **options: Any) -> Task:
