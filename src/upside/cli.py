@@ -184,6 +184,24 @@ def estimators(name: str | None) -> None:
 
 
 @main.command()
+def tasks() -> None:
+    """List where problems come from: the specs a recipe's `task` may be, and the public data sets by name."""
+    import upside.tasks
+    from upside.tasks.presets import PRESETS
+
+    click.echo("A task is one of\n")
+    for spec, what in upside.tasks.SPECS.items():
+        click.echo(f"  {spec:<32}{what}")
+    click.echo("\nor a data set by name (from the hub, or a local copy: path=FILE or FOLDER, or UPSIDE_DATA=FOLDER)\n")
+    rows = [("name", "train + test", "verifier", "hub", "licence of the problems")]
+    for preset in PRESETS.values():
+        rows.append((preset.name, preset.problems, preset.options["verifier"], preset.hub, preset.licence))
+    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  " + "".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+@main.command()
 @click.option("--pass-rate", type=float, required=True, help="Chance that one response is right, 0 to 1.")
 @click.option("--group-size", type=int, required=True, help="Responses per prompt.")
 @click.option("--reference-pass-rate", type=float, default=None, help="Of AAPO's reference. [default: the pass rate]")
