@@ -68,27 +68,27 @@ PRESETS: dict[str, Preset] = {
             _math(prompt="problem", answer="solution", level="level", family="type"),
         ),
         Preset(
-            "math500", "HuggingFaceH4/MATH-500", (), _TEST, "500", "MIT", "https://arxiv.org/abs/2305.20050",
+            "math500", "HuggingFaceH4/MATH-500", (), _TEST, "0 + 500", "MIT", "https://arxiv.org/abs/2305.20050",
             _math(prompt="problem", level="level", family="subject"),
         ),
         Preset(
-            "aime24", "HuggingFaceH4/aime_2024", (), _TRAIN, "30", _MAA, "https://maa.org/maa-invitational-competitions",
+            "aime24", "HuggingFaceH4/aime_2024", (), _TRAIN, "0 + 30", _MAA, "https://maa.org/maa-invitational-competitions",
             _math(prompt=_PROBLEM),
         ),
         Preset(
-            "aime25", "yentinglin/aime_2025", (), _TRAIN, "30", _MAA, "https://maa.org/maa-invitational-competitions",
+            "aime25", "yentinglin/aime_2025", (), _TRAIN, "0 + 30", _MAA, "https://maa.org/maa-invitational-competitions",
             _math(prompt=_PROBLEM),
         ),
         Preset(
-            "amc23", "knoveleng/AMC-23", (), _TRAIN, "40", _MAA, "https://maa.org/student-programs/amc",
+            "amc23", "knoveleng/AMC-23", (), _TRAIN, "0 + 40", _MAA, "https://maa.org/student-programs/amc",
             _math(prompt=_PROBLEM),
         ),
         Preset(
-            "minerva", "knoveleng/Minerva-Math", (), _TRAIN, "272", "see the source (MIT OpenCourseWare)",
+            "minerva", "knoveleng/Minerva-Math", (), _TRAIN, "0 + 272", "see the source (MIT OpenCourseWare)",
             "https://arxiv.org/abs/2206.14858", _math(prompt=_PROBLEM, answer=("solution", "answer")),
         ),
         Preset(
-            "olympiadbench", "knoveleng/OlympiadBench", (), _TRAIN, "674", "MIT", "https://arxiv.org/abs/2402.14008",
+            "olympiadbench", "knoveleng/OlympiadBench", (), _TRAIN, "0 + 674", "MIT", "https://arxiv.org/abs/2402.14008",
             _math(prompt=("question", "problem"), answer=("answer", "final_answer")),
         ),
         Preset(
@@ -139,8 +139,9 @@ def preset_task(preset: Preset, **options: Any) -> RowTask:
     """The preset as a task; `options` (see `preset_options`) go before its own.
 
     path: a local copy, a file or a folder. test_path: another file as the test split. revision: commit, branch or tag
-    on the hub. test_share cuts a set that is for evaluation only into train and test. people (kk): how many inhabitants, [3, 7] or "3-7" for all between. A local copy is read at once, the
-    hub at the first use. Raises FileNotFoundError when `path` is not there, ValueError for what cannot be read.
+    on the hub. people (kk): how many inhabitants, [3, 7] or "3-7" for all between. test_share, where given, cuts a set
+    that is for evaluation only into train and test. A local copy is read at once, the hub at the first use. Raises
+    FileNotFoundError when `path` is not there, ValueError for what cannot be read.
     """
     path, revision = options.pop("path", None), options.pop("revision", None)
     test_path = options.pop("test_path", None)
