@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
@@ -32,6 +33,7 @@ from upside.engines.calls import MEASURED, check_needs, digest, named, weighted
 from upside.engines.loss import policy_gradient_loss
 from upside.engines.reference import Reference
 from upside.rollouts import Rollouts
+from upside.tasks.prompts import text_ids
 
 STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
@@ -116,6 +118,12 @@ class AdvantageTrainer(GRPOTrainer):
         self.reference: Reference | None = None
         if "reference_rewards" in self.estimator.needs and not self._has_column("reference_reward"):
             self.reference = Reference(self)
+
+    def _tokenize_prompts(self, prompts: list[Any]) -> Any:
+        """As evaluation reads them: plain text with BOS once and without an EOS that the tokenizer would append."""
+        if isinstance(self.processing_class, PreTrainedTokenizerBase) and isinstance(prompts[0], str):
+            return [text_ids(self.processing_class, prompt) for prompt in prompts], None, {}
+        return super()._tokenize_prompts(prompts)
 
     # ---- taps on what TRL computes ------------------------------------------------------------------------------
 

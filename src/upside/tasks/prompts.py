@@ -2,7 +2,8 @@
 
 A tokenizer with a chat template gets the prompt as a user message (after the system prompt, if there is one) and the
 template's generation prompt; one without, or a problem with chat=False, gets the plain text. Special tokens come from
-exactly one place (the template, or the tokenizer where there is none), so BOS is never doubled and never lost.
+exactly one place: the chat template, or for plain text what the tokenizer puts before it. So BOS is never doubled (by a
+text that begins with it) and never lost, and an EOS that a tokenizer appends never ends a prompt.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Message = dict[str, str]
+_NO_SYSTEM = (
+    'the tokenizer\'s chat template {}; set system: "" and write the text into the task option template, such as '
+    'template: "Put the answer in \\\\boxed{{}}. {{prompt}}"'
+)
 
 
 def render_prompt(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> str | list[Message]:
     """The prompt as a trainer takes it: messages where there is a chat template (and the problem wants it), else
-    the text itself. TRL turns either into the ids that `prompt_ids` gives.
+    the text itself. AdvantageTrainer turns either into the ids that `prompt_ids` gives.
 
     Raises ValueError for a system prompt without a chat template to put it in.
     """
@@ -36,16 +41,45 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> str |
 
 
 def prompt_ids(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> list[int]:
-    """Token ids of a prompt, special tokens included, no padding. Raises ValueError when there are none."""
-    rendered: Any = render_prompt(tokenizer, problem)
-    if isinstance(rendered, str):
-        ids = tokenizer(rendered)["input_ids"]
-    else:
-        encoded = tokenizer.apply_chat_template(rendered, add_generation_prompt=True, tokenize=True, return_dict=True)
-        ids = encoded["input_ids"]
+    """Token ids of a prompt, special tokens included, no padding.
+
+    Raises ValueError when there are none, and for a system prompt that the chat template refuses or leaves out.
+    """
+    rendered = render_prompt(tokenizer, problem)
+    ids = text_ids(tokenizer, rendered) if isinstance(rendered, str) else _chat_ids(tokenizer, rendered, problem)
     if not ids:
         raise ValueError(f"prompt {problem.prompt!r:.60} has no tokens; give it text or use a tokenizer with BOS")
-    return list(ids)
+    return ids
+
+
+def text_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Token ids of plain text to be continued: what the tokenizer puts before any text (BOS), unless the text begins
+    with it already, then the text. What it would put after a text (EOS) is left out."""
+    whole: list[int] = list(tokenizer(text)["input_ids"])
+    bare: list[int] = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    start = next((i for i in range(len(whole)) if whole[i : i + len(bare)] == bare), 0)
+    before = whole[:start]
+    return bare if bare[:start] == before else before + bare
+
+
+def _chat_ids(tokenizer: PreTrainedTokenizerBase, messages: list[Message], problem: Problem) -> list[int]:
+    from jinja2 import TemplateError
+
+    system = problem.system
+
+    def render(**how: Any) -> Any:
+        return tokenizer.apply_chat_template(messages, add_generation_prompt=True, **how)
+
+    try:
+        heard = system is None or system.strip() in render(tokenize=False)
+        ids: list[int] = list(render(tokenize=True, return_dict=True)["input_ids"])
+    except TemplateError as error:
+        if system is None:
+            raise ValueError(f"the tokenizer's chat template cannot render a user message: {error}") from error
+        raise ValueError(f"task option system: {_NO_SYSTEM.format(f'refuses it ({error})')}") from error
+    if not heard:
+        raise ValueError(f"task option system: {_NO_SYSTEM.format('leaves it out')}")
+    return ids
 
 
 def within_limit(
