@@ -27,7 +27,7 @@ SCORES = {  # right, wrong, unparsed, bad format
 _TOKEN = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*|->|=>|[^\w\s]|\n|\d+")
 _MARKUP = re.compile(r"[*_`\"$\\{}\[\]]|\\text")
 _ROLES = {"knight": True, "knights": True, "knave": False, "knaves": False}
-_VERBS = frozenset(["is", "are", "was", "were", "be"])
+_VERBS = frozenset(["is", "are", "was", "were", "be", "must", "has", "have", "to"])
 _LINKS = frozenset([":", "=", "->", "=>", "→", "⇒", "-", "–", "—", "|", "("])
 _NEGATIONS = frozenset(["not", "isn't", "aren't", "wasn't", "never"])
 _HEDGES = frozenset(["or", "either", "if", "unless", "neither", "nor", "maybe", "perhaps", "possibly"])
