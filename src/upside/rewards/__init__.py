@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -112,14 +113,19 @@ def load_rewards(specs: Sequence[str | Mapping[str, Any]], task: Task | None = N
 
 def check_rewards(specs: Sequence[str | Mapping[str, Any]]) -> None:
     """Raise RewardError for a list that `load_rewards` would refuse, without a task and without importing the user's
-    own functions."""
-    entries = [(name, options) for name, _, options in _entries(specs) if not name.startswith("python:")]
-    for name, options in entries:
-        if name == "verdict":
-            _check_options(name, {}, options)
-        else:
-            load_reward(name, **options)
-    names = [name for name, _ in entries]
+    own functions. The message says which entry it is: `rewards[0]: …`."""
+    names = []
+    for index, (name, weight, options) in enumerate(_entries(specs)):
+        names.append(name)
+        try:
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+                raise RewardError(f"weight {weight!r} is no finite number")
+            if name == "verdict":
+                _check_options(name, {}, options)
+            elif not name.startswith("python:"):
+                load_reward(name, **options)
+        except RewardError as error:
+            raise RewardError(f"rewards[{index}]: {error}") from error
     needing = [name for name in names if getattr(SHAPES.get(name), "needs_correct", False)]
     check_judges([name for name in names if name in JUDGES], needing)
 

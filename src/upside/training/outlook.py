@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import upside
 from upside.training.recipe import Recipe, RecipeError
@@ -53,16 +53,12 @@ def outlook(recipe: Recipe) -> list[str]:
         if remote := getattr(task, "remote", None):
             lines.append(f"data: a run loads {remote}; nothing is fetched now")
         lines += [f"dropped {line}" for line in getattr(task, "drop_lines", list)()]
-    for index, term in enumerate(recipe.rewards):
-        with _naming(f"rewards[{index}]"):
-            options = {"name": term} if isinstance(term, str) else dict(term)
-            name, weight = options.pop("name", None), options.pop("weight", 1.0)
-            if name is None:
-                raise ValueError("has no name; write a name, or name, weight and options")
-            if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
-                raise ValueError(f"weight {weight!r} is no finite number")
-            if name != "verdict" or task is not None:
-                load_reward(name, task, **options)
+    for index, term in enumerate(recipe.rewards):  # those of the package are checked with the recipe
+        options: dict[str, Any] = {"name": term} if isinstance(term, str) else dict(term)
+        name, _ = options.pop("name"), options.pop("weight", None)
+        if name.startswith("python:"):
+            with _naming(f"rewards[{index}]"):
+                load_reward(name, **options)
     lines += [f"caution: {caution}" for caution in cautions(recipe)]
     if recipe.model != "bundled" and not Path(recipe.model).exists():
         if recipe.model.startswith((".", "/", "~")):

@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 import upside
 from upside.engines.calls import MEASURED
+from upside.rewards import check_rewards
 
 LOSSES = (
     "grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "cross_entropy", "cross_entropy_micro",
@@ -227,6 +228,10 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("eval: nothing to measure with greedy=false and samples=0; for no evaluation set problems=0")
     if not recipe.rewards:
         raise RecipeError("rewards: the list is empty; leave it out for the task's own verdict")
+    try:
+        check_rewards(recipe.rewards)
+    except ValueError as error:
+        raise RecipeError(str(error)) from error
     if recipe.trl:
         from trl import GRPOConfig  # slow to import, and rarely needed
 
