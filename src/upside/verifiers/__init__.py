@@ -26,8 +26,6 @@ VERIFIERS = {
     "math": "upside.verifiers.math:MathVerifier",
     "kk": "upside.verifiers.kk:KkVerifier",
     "geometry": "upside.verifiers.geometry:GeometryVerifier",
-    "kk": "upside.verifiers.kk:KkVerifier",
-    "geometry": "upside.verifiers.geometry:GeometryVerifier",
 }
 """name -> where its class is; imported when asked for."""
 

@@ -9,9 +9,10 @@ Where the final answer of a response is, first rule that applies:
 If the response holds `</think>`, only what follows the last one counts.
 
 `math_answer` is more forgiving, for a checker that understands mathematics: boxes that follow one another as a list
-(`\\boxed{1} and \\boxed{2}`) are one answer; between rules 2 and 3 come what follows the last "answer is" or "answer:" on
-its line, and the last formula (`$...$`, `\\(...\\)`, `\\[...\\]`) of the last line; a last line of prose counts by its
-last number. The text is never cut to a slice before it is searched (verl#7440).
+(`\\boxed{1} and \\boxed{2}`) are one answer. Between rules 2 and 3 come what follows the last "answer is" or "answer:"
+on its line, and the last formula (`$...$`, `\\(...\\)`, `\\[...\\]`) of the last line. Of a last line of prose counts
+what follows its last "is" or "=", if that is no prose itself, else the last number of the text. The text is never cut
+to a slice before it is searched (verl#7440).
 
 Two answers are the same when their normal forms are equal text, or when both read as a plain number
 (integer, decimal, fraction, scientific notation of modest size) of exactly equal value. Anything else
@@ -36,10 +37,14 @@ _DECIMAL = re.compile(r"([-+]?)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d{1,4}))?", re.ASC
 _FRAC = re.compile(r"([-+]?)\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
 _BETWEEN_BOXES = re.compile(r"(?:[\s$,;]|\\[,;:!() ]|\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b|[a-z]\s*=)*")
 _ANSWER_IS = re.compile(r"\banswer(?:\s+is)?\s*(?:\*\*)?\s*(?::|=|(?<=is)\s)\s*(?:\*\*)?[ \t]*(?=\S)", re.IGNORECASE)
+_VALUE_IS = re.compile(r"(?:\b(?:is|are|equals)\b|=)\s*")
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[^\d\s])\.(?:\s|$)|(?<=\d)\.(?=\s+[A-Z]|\s*$)")
 _PROSE_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
-PROSE = 4  # words from which a line is a sentence rather than an answer
+_WHOLE_PHRASE = re.compile(
+    r"(?:there (?:is|are) )?(?:no|all)(?: the)?(?: real)?(?: numbers?| solutions?)\.?", re.IGNORECASE
+)
+PROSE = 3  # words from which a line is a sentence rather than an answer
 _WRAPPERS = (("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("`", "`"))
 _SPELLINGS = re.compile(r"\\(?:[!,;$%]|left(?![a-z])|right(?![a-z]))")
 _FRAC_NAMES = re.compile(r"\\[dt]frac")
@@ -98,8 +103,13 @@ def math_answer(response: str) -> str | None:
         return None
     display = region.rstrip().endswith(("\\]", "$$", "\\].", "$$."))
     formula = _formulas(region if display else lines[-1], last=True)
-    if formula or len(_PROSE_WORD.findall(lines[-1])) < PROSE:
+    if formula or len(_PROSE_WORD.findall(lines[-1])) < PROSE or _WHOLE_PHRASE.fullmatch(lines[-1].strip()):
         return formula or lines[-1].strip()
+    said_last = deque(_VALUE_IS.finditer(lines[-1]), maxlen=1)
+    if said_last:
+        rest = _first_sentence(lines[-1][said_last[0].end() :])
+        if re.search(r"\d|\\[a-z]", rest) and len(_PROSE_WORD.findall(rest)) < PROSE:
+            return rest
     return _last_number(region) or lines[-1].strip()
 
 

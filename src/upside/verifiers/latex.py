@@ -26,11 +26,10 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _LAYOUT = [
     (re.compile(pattern), new)
     for pattern, new in (
-        (r"(?<=\d)(?:\\[,!;:]|\\ |~)\s*(?=\d{3}(?!\d))", ""),  # 10\,000
-        (r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d{3}(?!\d))", ","),  # 10{,}000
+        (r"(?<=\d)(?:,\s*\\!|\\[,!;:]|\\ |~|\s*\{\s*,\s*\})\s*(?=\d{3}(?!\d))", ""),  # 10,\!000 10\,000 10{,}000
         (r"\\\\(?=[a-zA-Z])(?!.*matrix)(?!.*array)", r"\\"),  # a doubled backslash, as in JSON
         (r"\\(?:left|right)\s*\.", " "),
-        (r"\\[,;:!]|\\q?quad(?![a-zA-Z])|\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])|\\ |~", " "),
+        (r"(?<!\\)\\[,;:! ]|\\q?quad(?![a-zA-Z])|\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])|~", " "),
         (r"\\(?:displaystyle|textstyle|limits)(?![a-zA-Z])", " "),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(?:leqslant|leq)(?![a-zA-Z])|<=", r"\\le "),
@@ -49,16 +48,16 @@ _LAYOUT = [
         (r"\*\*", "^"),
         (r"(?<!\\)%", r"\\%"),
         (r"\\(?:dots|cdots|ldots)[cbm]?(?![a-zA-Z])", r"\\ldots "),
-        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
-        (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
+        (r"\\frac\s*(\\pi|\d|(?<=\s)[a-zA-Z])\s*(\\pi|[a-zA-Z\d])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\\pi|\d)\s*\{", r"\\frac{\1}{"),
         (r"\\frac\s+\{", r"\\frac{"),
         (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"),
         (r"(\\frac\{[^{}]*\})\s+\{", r"\1{"),
         (r"\s+", " "),
     )
 ]
-_NAMES = "pi theta alpha beta sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp max min gcd".split()
-_BARE = re.compile(rf"(?<![a-zA-Z\\])(?:({'|'.join(_NAMES)})|(infinity|infty|inf|oo)|(sqrt))(?![a-zA-Z])")
+_NAMES = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sinh|cosh|tanh|ln|log|exp|max|min|gcd"
+_BARE = re.compile(rf"(?<![a-zA-Z\\])(?:({_NAMES})|(infinity|infty|inf|oo)|(sqrt))(?![a-zA-Z])")
 _ROOT = re.compile(r"\\sqrt\s*(\[[^\[\]]*\])?\s*(\(|\d+|[a-zA-Z](?![a-zA-Z])|\\pi(?![a-zA-Z]))")
 
 
@@ -104,7 +103,7 @@ def bare_names(text: str) -> str:
         end = _closing(rest, match.end() - 1) if start == "(" else match.end()
         inner = rest[match.start(2) + 1 : end - 1] if start == "(" else start
         done.append(rest[: match.start()] + rf"\sqrt{index}{{")
-        done.append(inner.replace("sqrt", "sqrt") if start != "(" else bare_names(inner))
+        done.append(bare_names(inner) if start == "(" else inner)
         done.append("}")
         rest = rest[end:]
     return "".join(done) + rest

@@ -54,7 +54,9 @@ class MathVerifier:
         if workers is not None and (not isinstance(workers, int) or workers < 1):
             raise ValueError(f"math verifier: workers={workers!r} must be a whole number, at least 1, or None")
         if on_failure not in get_args(OnFailure):
-            raise ValueError(f"math verifier: on_failure={on_failure!r} must be one of {', '.join(get_args(OnFailure))}")
+            raise ValueError(
+                f"math verifier: on_failure={on_failure!r} must be one of {', '.join(get_args(OnFailure))}"
+            )
         if importlib.util.find_spec("math_verify") is None:
             raise ImportError("the math verifier needs math-verify: pip install 'upside[train]'")
         self.timeout, self.on_failure = float(timeout), on_failure

@@ -15,21 +15,24 @@ GOLD_DIGITS = 3  # the same for a decimal gold answer
 _DECIMAL = re.compile(r"[-+]?\d*(?:\.(\d*))?(?:[eE]([-+]?\d{1,4}))?", re.ASCII)
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?", re.ASCII)
 _MIXED = re.compile(
-    r"([-+]?)\s*(\d{1,40})\s*(?:\+\s*)?(?:\\frac\{(\d{1,40})\}\{(\d{1,40})\}|(?<=\s)(\d{1,40})\s*/\s*(\d{1,40}))", re.ASCII
+    r"([-+]?)\s*(\d{1,40})\s*(?:\+\s*)?(?:\\frac\{(\d{1,40})\}\{(\d{1,40})\}|(?<=\s)(\d{1,40})\s*/\s*(\d{1,40}))",
+    re.ASCII,
 )
 _TEN = re.compile(
     r"([-+]?\d*\.?\d+)\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*(?:\{\s*([-+]?\d{1,4})\s*\}|([-+]?\d{1,4}))", re.ASCII
 )
-_REPEATING = re.compile(r"([-+]?)(\d{0,40})\.(\d{0,40})(?:\\(?:overline|bar)\s*\{?(\d{1,40})\}?|\((\d{1,40})\))", re.ASCII)
+_REPEATING = re.compile(
+    r"([-+]?)(\d{0,40})\.(\d{0,40})(?:\\(?:overline|bar)\s*\{?(\d{1,40})\}?|\((\d{1,40})\))", re.ASCII
+)
 _BASE = re.compile(r"([0-9A-Za-z]{1,200})\s*_\s*(?:\{\s*(\d{1,2})\s*\}|(\d{1,2}))", re.ASCII)
 _PRODUCT_OVER = re.compile(r"\(\s*([-+]?\d+)\s*\)\s*/\s*\(\s*([-+]?\d+)\s*\)", re.ASCII)
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_SMALL = {word: n for n, word in enumerate(_ONES)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
+_SMALL = {
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16,
+    "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
+    "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90,
+}  # fmt: skip
 SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 
 

@@ -14,6 +14,7 @@ process starts its own.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import selectors
@@ -163,10 +164,8 @@ class Pool:
             jobs = [queue.popleft() for _ in range(size)]
         else:
             jobs = [alone.popleft()]
-        try:
+        with contextlib.suppress(_Gone):  # its closed output says the same in a moment; the jobs stay in the slot
             slot.ask(jobs, limit)
-        except _Gone:
-            pass  # its closed output says the same in a moment; the jobs are kept in the slot
 
     def _take(self, slot: _Slot, outcomes: list[str | None]) -> None:
         message = slot.read()
@@ -174,7 +173,7 @@ class Pool:
             return
         if "fatal" in message:
             raise RuntimeError(
-                f"the answer checker cannot start: {message['fatal']}; it needs math-verify (pip install 'upside[train]')"
+                f"the answer checker cannot start: {message['fatal']}; it needs math-verify: pip install upside[train]"
             )
         if "ready" in message:
             slot.ready = True

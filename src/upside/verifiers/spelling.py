@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 from upside.verifiers.answers import MAX_ANSWER
@@ -27,20 +26,21 @@ _BARE_UNIT = re.compile(r"(.*[\d})!\]])(\s*)([A-Za-z][A-Za-z./\s]*(?:\^\s*\{?[23
 _ORDINAL = re.compile(r"(\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\s*\}?")
 _PERCENT = re.compile(r"\s*(?:\\%|\b(?:percent|pct|percentage)(?:\s+points?)?)\s*$")
 _DEGREES = re.compile(r"\s*(?:\^\\circ\s*([CF]?)|\bdegrees?(?:\s+([CF]|Celsius|Fahrenheit))?)\s*$")
-_LABEL = re.compile(r"(?:[A-Za-z][A-Za-z'\s]*?)(?:\s*[=:]|\s+(?:is|are|equals))\s*(?=\S)")
+_LABEL = re.compile(r"(?:[A-Za-z][A-Za-z'\s]*?)(?:\s*[=:]|\s+(?:is|are|equals)\b)\s*(?=\S)")
 _LEAD = re.compile(r"(?:\\approx|\\sim|approximately|about|exactly|only|=|:)\s*", re.IGNORECASE)
 _AND = re.compile(r"\s*,?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])\s*")
 _CHOICE = re.compile(r"\(\s*([A-Z])\s*\)(?:\s+.*)?|([A-Z])(?:[.):](?:\s.*)?)?", re.DOTALL)
 _TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?:\s*([ap])\.?\s*m\.?)?|(\d{1,2})\s*([ap])\.?m\.?", re.IGNORECASE)
 _WORD = re.compile(r"(?<![A-Za-z\\])(?:[A-Za-z]{4,}|[A-Z][a-z]{1,2})(?![A-Za-z])")
 _COMMAND = re.compile(r"\\(?:begin|operatorname)")
-_PLAIN = re.compile(rf"{_TEXT}|[\s{{}}]|\\[,;! ]|(?<!\d)\.|\.(?!\d)|['\"]|\^\\circ")
+_PLAIN = re.compile(rf"{_TEXT}|[\s{{}}]|\\[,;! ]|(?<!\d)\.(?!\d)|(?<=\d)\.(?!\d)|['\"]|\^\\circ")
 _PHRASES = {
-    **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "the empty set"), r"\emptyset"),
+    **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions"), r"\emptyset"),
+    **dict.fromkeys(("empty set", "the empty set"), r"\emptyset"),
     **dict.fromkeys(("all real numbers", "all reals", "the real numbers", "real numbers"), r"\mathbb{R}"),
     **dict.fromkeys(("infinity", "positive infinity"), r"\infty"),
     **dict.fromkeys(("negative infinity", "minus infinity"), r"-\infty"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,12 @@ def _text_unit(text: str) -> tuple[str, str]:
         start = match.start()
     head, tail = text[:start].rstrip(), _inlined(text[start:])
     connects = re.fullmatch(r"\s*(?:and|or)?\s*", tail)
-    if start == len(text) or connects or not re.search(r"\d|\\[a-z]", _TEXTS.sub("", head)) or head.endswith(("=", ",", "^", "_")):
+    if (
+        start == len(text)
+        or connects
+        or not re.search(r"\d|\\[a-z]", _TEXTS.sub("", head))
+        or head.endswith(("=", ",", "^", "_"))
+    ):
         return text, ""
     words = tail.split()
     if words and words[0].lower() in SCALES:
@@ -183,10 +188,14 @@ def _bare_unit(text: str) -> tuple[str, str]:
     if words[0].lower() in SCALES:
         return f"{head} {words[0]}", canonical_unit(" ".join(words[1:]))
     unit = canonical_unit(tail)
-    if unit and len(words[0].strip(".")) > 1:
+    if unit and re.match(r"[A-Za-z]{2,}", words[0]):
         return head, unit
     letters = re.sub(r"[^A-Za-z ]", "", tail)
-    if re.match(r"[a-z]{3,}", letters) and not re.match(r"(?:and|or|mod|if|for|when|where|choose|divided|times|plus|minus)\b", letters) and bare_names(tail) == tail:
+    if (
+        re.match(r"[a-z]{3,}", letters)
+        and not re.match(r"(?:and|or|mod|if|for|when|where|choose|divided|times|plus|minus)\b", letters)
+        and bare_names(tail) == tail
+    ):
         return head, ""
     return text, ""
 
@@ -194,8 +203,10 @@ def _bare_unit(text: str) -> tuple[str, str]:
 def _for_parser(text: str) -> str:
     """Last touches for the LaTeX grammar."""
     text = re.sub(r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup ", bare_names(text))
+    text = re.sub(r"^[A-Za-z]\s*(?:\\in(?![a-z])|=(?=.*\\pm))\s*", "", text)
+    text = re.sub(r"_\s*\{?\s*\\(max|min)\s*\}?", r"_{\1}", text)
     text = re.sub(r"\\approx.*$", "", text) if "\\approx" in text[1:] else text
-    if not re.search(r"[(\[{]\s*[-\d]", text):
+    if not re.search(r"(?:[(\[]|\\\{)\s*[-\d]", text):
         text = re.sub(r"(?<![\d.,])(\d{1,3}(?:,\d{3})+)(?![\d,])", lambda m: m.group().replace(",", ""), text)
     text = re.sub(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d{1,20})\}", _repeating_latex, text)
     return text.strip()
@@ -245,5 +256,3 @@ def _close(gold: Numeral, answer: Numeral) -> bool:
     if gold.places is not None and not terminates(answer.value):
         return stands_for(gold.value, gold.places, answer.value, GOLD_DIGITS)
     return False
-
-

@@ -6,21 +6,23 @@ from __future__ import annotations
 import re
 
 _NAMES = {
-    "mm": "mm millimeter millimetre", "cm": "cm centimeter centimetre", "m": "m meter metre", "km": "km kilometer kilometre",
-    "in": "in inch inche", "ft": "ft foot feet", "yd": "yd yard", "mi": "mi mile", "mg": "mg milligram", "g": "g gram",
-    "kg": "kg kilogram", "lb": "lb lbs pound", "oz": "oz ounce", "s": "s sec second", "min": "min minute",
-    "h": "h hr hour", "day": "day", "week": "week", "month": "month", "year": "year yr", "ml": "ml milliliter millilitre",
-    "l": "l liter litre", "gal": "gal gallon", "usd": "dollar usd", "cent": "cent", "eur": "euro eur", "mph": "mph",
-    "kmh": "kmh kph", "j": "j joule", "n": "n newton", "w": "w watt", "v": "v volt", "a": "a amp ampere", "hz": "hz hertz",
-    "k": "k kelvin", "rad": "rad radian",
+    "mm": "mm millimeter millimetre", "cm": "cm centimeter centimetre", "m": "m meter metre",
+    "km": "km kilometer kilometre", "in": "in inch inche", "ft": "ft foot feet", "yd": "yd yard", "mi": "mi mile",
+    "mg": "mg milligram", "g": "g gram", "kg": "kg kilogram", "lb": "lb lbs pound", "oz": "oz ounce",
+    "s": "s sec second", "min": "min minute", "h": "h hr hour", "day": "day", "week": "week", "month": "month",
+    "year": "year yr", "ml": "ml milliliter millilitre", "l": "l liter litre", "gal": "gal gallon",
+    "usd": "dollar usd", "cent": "cent", "eur": "euro eur", "mph": "mph", "kmh": "kmh kph", "j": "j joule",
+    "n": "n newton", "w": "w watt", "v": "v volt", "a": "a amp ampere", "hz": "hz hertz", "k": "k kelvin",
+    "rad": "rad radian",
 }  # fmt: skip
 _UNITS = {name: unit for unit, names in _NAMES.items() for name in names.split()}
+_SHORT = {"mi/h": "mph", "km/h": "kmh"}
 _POWERS = {"square": "^2", "sq": "^2", "squared": "^2", "cubic": "^3", "cu": "^3", "cubed": "^3"}
 _TOKEN = re.compile(r"([a-z]+)\.?\s*(?:\^\s*\{?\s*([-+]?\d)\s*\}?)?|(/)|\s+|\\cdot|\*")
 
 
 def canonical_unit(text: str) -> str:
-    """`square centimeters`, `cm^2` -> `cm^2`; `km/h` -> `km/h`; "" for words that are no units of the table."""
+    """`square centimeters`, `cm^2` -> `cm^2`; `miles per hour` -> `mph`; "" for words that are no units."""
     text = re.sub(r"\bper\b", "/", text.strip().lower())
     parts, power, end = [], "", 0
     while end < len(text):
@@ -42,4 +44,5 @@ def canonical_unit(text: str) -> str:
                 return ""
             parts.append(unit + (f"^{raised}" if raised else power))
             power = ""
-    return "".join(parts)
+    unit = "".join(parts)
+    return _SHORT.get(unit, unit)

@@ -18,8 +18,10 @@ when its parent is no longer the one that started it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
+import logging
 import os
 import resource
 import select
@@ -77,10 +79,8 @@ class Child:
 
     def kill(self) -> None:
         """End and reap it. No zombie, no open pipe."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.waitpid(self.pid, 0)
         os.close(self._requests)
         os.close(self.results)
@@ -254,6 +254,7 @@ def main() -> None:
     try:
         from upside.verifiers.compare import check, warm_up
 
+        logging.disable(logging.CRITICAL)
         warm_up()
     except Exception as error:
         reply({"fatal": f"{type(error).__name__}: {error}"})
