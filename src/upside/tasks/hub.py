@@ -13,7 +13,7 @@ from typing import Any
 
 from upside.tasks.readers import Source
 
-_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _TEST_SPLITS = ("test", "validation", "val", "valid", "dev")
 _MEDIA = ("Image(", "Audio(", "Video(", "Pdf(")
 

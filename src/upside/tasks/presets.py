@@ -125,8 +125,12 @@ PRESETS: dict[str, Preset] = {
 
 
 def find_preset(name: str) -> Preset | None:
-    """The preset of that name, in which - and _ are the same and case does not count; None when there is none."""
-    return PRESETS.get(name.strip().lower().replace("-", "_"))
+    """The preset of that name, in which case, - and _ do not count ("MATH-500"); None when there is none."""
+    return next((preset for preset in PRESETS.values() if _bare(preset.name) == _bare(name)), None)
+
+
+def _bare(name: str) -> str:
+    return name.strip().lower().replace("-", "").replace("_", "")
 
 
 def preset_options(preset: Preset) -> list[str]:

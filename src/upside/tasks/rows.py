@@ -141,7 +141,6 @@ class RowTask:
         self.remote = remote
         self.dropped: dict[str, int] = {}
         self.examples: dict[str, str] = {}
-        self._usable: dict[str, bool] = {}
         self._sources = sources
         self._splits: dict[str, list[Problem]] | None = None
         self._verifier: Verifier | None = None
@@ -194,7 +193,7 @@ class RowTask:
             return self._splits
         train_sources, test_sources = self._sources()
         _ = self.verifier  # an unknown one is no fault of a row
-        self.dropped, self.examples, self._usable = {}, {}, {}
+        self.dropped, self.examples = {}, {}
         both = bool(train_sources and test_sources)
         test = self._read(test_sources, "test:" if both else "")
         train = self._read(train_sources, "train:" if both else "")
@@ -212,25 +211,43 @@ class RowTask:
         return self._splits
 
     def _read(self, sources: Sequence[Source], id_prefix: str) -> _Kept:
-        kept = _Kept(self.options, self._drop)
+        made: list[tuple[str, Problem, str]] = []
         seen = 0
         for source in sources:
             for number, fields in source.read():
                 seen += 1
                 here = source.at(number)
                 try:
-                    made = self._problem(fields, number, source, id_prefix)
-                    if isinstance(made, str):
-                        self._drop(made, here)
-                    else:
-                        kept.add(*made, here)
+                    found = self._problem(fields, number, source, id_prefix)
                 except ValueError as error:
                     raise ValueError(f"{here}: {error}") from None
+                if isinstance(found, str):
+                    self._drop(found, here)
+                else:
+                    made.append((*found, here))
+        kept = self._distinct(made)
         if sources and not kept.problems:
             names = ", ".join(source.name for source in sources)
             if not seen:
                 raise ValueError(f"{names}: empty data set, no rows; each row is one problem")
             raise ValueError(f"{names}: none of its {seen} rows can be used: {'; '.join(self.drop_lines())}")
+        return kept
+
+    def _distinct(self, made: Sequence[tuple[str, Problem, str]]) -> _Kept:
+        """Those of (hash of the prompt, problem, where it is) that the verifier can judge, each prompt once."""
+        golds = list(dict.fromkeys(problem.answer for _, problem, _ in made))
+        in_one_go = getattr(self.verifier, "usable_batch", None)
+        answers = in_one_go(golds) if in_one_go else map(self.verifier.usable, golds)
+        usable = dict(zip(golds, answers, strict=True))
+        kept = _Kept(self.options, self._drop)
+        for key, problem, here in made:
+            if usable[problem.answer]:
+                try:
+                    kept.add(key, problem, here)
+                except ValueError as error:
+                    raise ValueError(f"{here}: {error}") from None
+            else:
+                self._drop("unusable_answer", here)
         return kept
 
     def _problem(
@@ -255,10 +272,6 @@ class RowTask:
         gold = gold_answer(answer)
         if not gold:
             return "no_answer"
-        if gold not in self._usable:
-            self._usable[gold] = self.verifier.usable(gold)
-        if not self._usable[gold]:
-            return "unusable_answer"
         around = options.around
         system = own_system if around.system is None else around.system or None
         if system is not None and not around.chat:
