@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ def write(folder: Path, text: str) -> Path:
 def test_shipped_recipes_are_valid_and_survive_a_round_trip(path: Path, tmp_path: Path) -> None:
     recipe = load(path)
     assert recipe.name == path.stem
+    if recipe.model.startswith("./"):  # made by `upside model import` first, as the recipe says
+        recipe = dataclasses.replace(recipe, model="bundled")
     assert outlook(recipe)
     assert load(write(tmp_path, to_yaml(recipe))) == recipe
 

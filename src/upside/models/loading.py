@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 PICKLE = (
     "holds pickled weights (*.bin), which can run code when they are read; where you trust them, write safetensors: "
@@ -79,7 +79,8 @@ def _explained(name: str | Path, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FileNotFoundError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
+        no_folder = "" if Path(name).exists() or str(name) == "bundled" else "there is no such folder, and on the hub: "
+        raise FileNotFoundError(f"cannot load {str(name)!r}: {no_folder}{_first_line(error)}") from error
     except refused as error:
         raise ValueError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
 
@@ -104,8 +105,8 @@ def _check_folder(folder: Path, name: str | Path) -> None:
         )
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
-            f"{refused} is not a model folder (no config.json); give one that save_pretrained wrote, a hub id "
-            'owner/name, or "bundled"'
+            f"{refused} is not a model folder (no config.json); give one that save_pretrained or upside model import "
+            'wrote, a hub id owner/name, or "bundled"'
         )
     if not any(folder.glob("*.safetensors")):
         if any(folder.glob("*.bin")):
