@@ -131,8 +131,26 @@ def test_evaluate_a_model_folder(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out" / "evaluation.json").exists()
     again = call("evaluate", str(folder), *arguments, "--output", str(tmp_path / "out"))
-    assert again.exit_code == 2
-    assert "already holds an evaluation" in again.output
+    assert again.exit_code == 0
+    assert "holds this evaluation, finished" in again.output
+    other = call("evaluate", str(folder), *arguments, "--seed", "1", "--output", str(tmp_path / "out"))
+    assert other.exit_code == 2
+    assert "other settings: seed is 0 there, 1 here" in other.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-k", "4", "--pass-at", "1,8"], "pass@8 needs at least 8 responses a problem, got samples=4"),
+        (["--pass-at", "1,x"], "--pass-at: cannot read 'x'; write whole numbers"),
+        (["--sampling", "adoro"], "did you mean 'adora'"),
+        (["--data", "knights", "--option", "knight.levels=1"], "did you mean 'knights'"),
+    ],
+)
+def test_evaluate_refuses_before_it_loads_a_model(arguments: list[str], message: str) -> None:
+    result = call("evaluate", "no/such/model", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
 
 
 def test_debug_shows_the_traceback() -> None:

@@ -67,35 +67,89 @@ def majority_at_k(answers: Sequence[str | None], right: Sequence[bool], k: int) 
     return sum(majority(answers[b : b + k], right[b : b + k]) for b in blocks) / len(blocks)
 
 
+SHARES = (
+    "95%, clustered by problem, closed form: Wilson's score interval with Student's t and the effective number of "
+    "problems that the spread over problems gives (two problems of the largest possible spread added)"
+)
+MEANS = "95%, clustered by problem, closed form: Student's t over problems (ratio of totals, linearised)"
+AVERAGES = "95%, closed form: squared distances to the limits of the independent sets added (Zou and Donner 2008)"
+PRIOR_PROBLEMS = 2
+
+
 def estimate_share(values: Sequence[float]) -> Estimate:
     """Mean of one value in 0..1 a problem, with a 95% interval clustered by problem.
 
-    Closed form: Wilson's score interval with the effective number of problems n = p(1-p)/SE², where SE² is
-    the variance of the values over problems (ddof 1) divided by their number; where SE is 0, n is the number
-    of problems. So 20 of 20 gives [0.84, 1], not [1, 1]. No value gives NaN.
+    Closed form: Wilson's score interval with Student's t for the normal quantile and the effective number of problems
+    p(1-p)/SE². SE² is the variance of the values over problems divided by their number, averaged with p(1-p)/problems,
+    the largest it can be, at the weight of PRIOR_PROBLEMS problems: where few problems are right at all, the spread
+    that shows is too small more often than not. Where nothing spreads, the effective number is that of the problems,
+    so 20 of 20 gives [0.82, 1], not [1, 1]. No value gives NaN. Coverage: docs/evaluation.md.
     """
     count = len(values)
     if not count:
         return Estimate(math.nan, math.nan, math.nan, 0)
-    p = math.fsum(values) / count
-    p = min(max(p, 0.0), 1.0)
-    variance = math.fsum((v - p) ** 2 for v in values) / (count - 1) / count if count > 1 else 0.0
-    n = p * (1 - p) / variance if variance > 0 else float(count)
-    centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n**2))
+    p = min(max(math.fsum(values) / count, 0.0), 1.0)
+    spread = math.fsum((v - p) ** 2 for v in values)
+    n, z = float(count), t_quantile(count - 1) if count > 1 else Z95
+    if spread > 0:
+        variance = (spread / count + PRIOR_PROBLEMS * p * (1 - p) / count) / (count - 1 + PRIOR_PROBLEMS)
+        n = p * (1 - p) / variance
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
     return Estimate(p, max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half)), count)
 
 
-def estimate_mean(values: Sequence[float]) -> Estimate:
-    """Mean of one unbounded value a problem with its normal 95% interval, mean ± 1.96 SE over problems."""
-    count = len(values)
-    if not count:
+def estimate_mean(totals: Sequence[float], counts: Sequence[int] | None = None) -> Estimate:
+    """Mean of an unbounded value with its 95% interval: the totals of the problems over their counts (None: one each).
+
+    R = sum(totals) / sum(counts), SE² = n/(n-1) sum((total - R count)²) / sum(counts)² over the n problems whose count
+    is not 0 (the linearised ratio), interval R ± t SE. One problem has no interval (NaN), none no mean either.
+    """
+    pairs = [(t, c) for t, c in zip(totals, counts or [1] * len(totals), strict=True) if c]
+    n = len(pairs)
+    if not n:
         return Estimate(math.nan, math.nan, math.nan, 0)
-    mean = math.fsum(values) / count
-    if count == 1:
-        return Estimate(mean, math.nan, math.nan, 1)
-    half = Z95 * math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (count - 1) / count)
-    return Estimate(mean, mean - half, mean + half, count)
+    whole = sum(c for _, c in pairs)
+    ratio = math.fsum(t for t, _ in pairs) / whole
+    if n == 1:
+        return Estimate(ratio, math.nan, math.nan, 1)
+    square = math.fsum((t - ratio * c) ** 2 for t, c in pairs) * n / (n - 1)
+    half = t_quantile(n - 1) * math.sqrt(square) / whole
+    return Estimate(ratio, ratio - half, ratio + half, n)
+
+
+def estimate_average(parts: Sequence[Estimate]) -> Estimate:
+    """Plain mean of the figures of independent sets, each with its interval.
+
+    Limits by Zou and Donner (2008, Statistics in Medicine 27, "MOVER"): mean -/+ sqrt(sum((value - limit)²)) / sets, so
+    that each set's own, possibly lopsided, interval counts.
+    """
+    m = len(parts)
+    if not m:
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    mean = math.fsum(e.value for e in parts) / m
+    down = math.sqrt(math.fsum((e.value - e.low) ** 2 for e in parts)) / m
+    up = math.sqrt(math.fsum((e.high - e.value) ** 2 for e in parts)) / m
+    return Estimate(mean, mean - down, mean + up, sum(e.problems for e in parts))
+
+
+def t_quantile(df: int) -> float:
+    """97.5% quantile of Student's t with `df` >= 1 degrees of freedom: exact for 1 and 2, from 3 on the expansion of
+    Abramowitz and Stegun 26.7.5, right to 0.3%."""
+    if df < 1:
+        raise ValueError(f"df must be at least 1, got {df}")
+    if df == 1:
+        return math.tan(math.pi * 0.475)
+    if df == 2:
+        return 0.95 / math.sqrt(2 * 0.975 * 0.025)
+    z = Z95
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / df**power for power, term in enumerate(terms, start=1))
 
 
 def _check(n: int, right: int, k: int, name: str) -> None:

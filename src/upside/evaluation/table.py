@@ -1,57 +1,135 @@
-"""An evaluation as a table for the screen."""
+"""Evaluations as tables for the screen, 80 columns wide."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from upside.evaluation.metrics import Estimate
-from upside.evaluation.results import Evaluation
+from upside.evaluation.paired import Difference, Paired
+from upside.evaluation.results import FAILURES, Evaluation
+from upside.evaluation.suite import Suite, average_difference
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+Line = tuple[str, str, str]
 
-def figures(evaluation: Evaluation) -> list[tuple[str, str, str]]:
-    """The table as plain rows (name, value, 95% interval)."""
+
+def figures(evaluation: Evaluation, pass_at: Sequence[int] = (), *, detail: bool = True) -> list[Line]:
+    """The table of one set as plain rows (name, value, 95% interval). detail: levels, families, strategies, and mixed
+    groups too."""
     n = evaluation.samples
     decoding = "greedy" if evaluation.settings.get("greedy") else f"avg@{n}"
     rows = [_share(f"accuracy (pass@1, {decoding})", evaluation.accuracy)]
-    rows += [_share(f"pass@{k}", evaluation.pass_at(k)) for k in (4, 16) if k <= n]
-    if n > 1 and n not in (4, 16):
-        rows.append(_share(f"pass@{n}", evaluation.pass_at(n)))
+    rows += [_share(f"pass@{k}", evaluation.pass_at(k)) for k in evaluation.ks(pass_at or None) if k > 1 or pass_at]
     if n > 1:
         rows.append(_share(f"maj@{n}", evaluation.majority_at(n)))
-    if n >= 8:
+    if n >= 8 and detail:
         rows.append(_share("mixed groups of 8", evaluation.mixed(8)))
-    tokens = evaluation.tokens
-    rows.append(("tokens a response", f"{tokens.value:.1f}", f"{tokens.low:.1f} – {tokens.high:.1f}"))
+    rows.append(_mean("tokens a response", evaluation.tokens))
+    rows += [
+        _mean(f"  of {name} ones", value)
+        for name, value in (("right", evaluation.tokens_right), ("wrong", evaluation.tokens_wrong))
+        if value.problems
+    ]
     rows.append(_share("truncated", evaluation.truncated))
+    rows += [
+        _share(name, share) for name in FAILURES if (share := evaluation.outcome(name)).value or name == "unparsed"
+    ]
     if evaluation.unjudged:
-        rows.append(("unjudged (left out)", f"{evaluation.unjudged:.1%}", ""))
-    families = evaluation.by_family()
-    if len(families) > 1:
-        rows += [_share(f"family {name}", value) for name, value in families.items()]
-    levels = evaluation.by_level()
-    if len(levels) > 1:
-        rows += [_share(f"level {name}", value) for name, value in levels.items()]
+        how = "left out" if evaluation.on_failure == "exclude" else "counted as wrong"
+        rows.append((f"no verdict: {how}", f"{evaluation.unjudged:.1%}", ""))
+    return rows + _parts(evaluation) if detail else rows
+
+
+def _parts(evaluation: Evaluation) -> list[Line]:
+    rows = []
+    for kind, found in (("family", evaluation.by_family()), ("level", evaluation.by_level())):
+        if len(found) > 1:
+            rows += [_share(f"{kind} {name}", value) for name, value in found.items()]
     for name, (share, accuracy) in evaluation.styles().items():
         rows.append((f"strategy {name}", f"{share:.1%}", f"{accuracy:.1%} of these right"))
     return rows
 
 
+def differences(paired: Paired) -> list[tuple[str, str, str, str, str]]:
+    """(name, value, baseline, difference, its 95% interval) in percentage points, the last row in words."""
+    rows = [_points("accuracy", paired.accuracy)]
+    rows += [_points(f"pass@{k}", each) for k, each in paired.pass_at.items()]
+    d = paired.tokens
+    interval = f"{d.low:+.1f} – {d.high:+.1f}"
+    rows.append(("tokens", f"{d.value:.1f}", f"{d.baseline:.1f}", f"{d.difference:+.1f}", interval))
+    return rows
+
+
+def verdict(difference: Difference) -> str:
+    """What a difference of accuracy says, in words."""
+    points = f"{100 * difference.difference:+.1f} points"
+    if difference.within_noise:
+        return f"within noise: {points}, but the interval holds 0"
+    return f"{'better' if difference.difference > 0 else 'worse'} than the baseline by more than noise: {points}"
+
+
 def describe(evaluation: Evaluation, title: str = "Evaluation") -> Table:
     """A rich table of `figures`: print it with rich."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=f"{escape(title)}: {len(evaluation.by_problem)} problems, {len(evaluation.rows)} responses")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    table.add_column("95% interval", justify="right")
-    for row in figures(evaluation):
-        table.add_row(*map(escape, row))
+    table = _table(title, "figure", "value", "95% interval")
+    _block(table, f"{len(evaluation.by_problem)} problems, {len(evaluation.rows)} responses", figures(evaluation))
     return table
 
 
-def _share(name: str, estimate: Estimate) -> tuple[str, str, str]:
+def describe_suite(suite: Suite, title: str = "Evaluation") -> Table:
+    """One table with a block a set, and the average where there are several."""
+    table = _table(title, "figure", "value", "95% interval")
+    several = len(suite.evaluations) > 1
+    for name, evaluation in suite.evaluations.items():
+        head = f"{name}: {len(evaluation.by_problem)} problems, {len(evaluation.rows)} responses"
+        _block(table, head, figures(evaluation, suite.pass_at, detail=not several))
+    if several:
+        _block(table, f"average of {len(suite.evaluations)} sets", [_share("accuracy", suite.average)])
+    return table
+
+
+def describe_paired(paired: dict[str, Paired], title: str) -> Table:
+    """One table with a block a set, and the average where there are several; each block ends in a sentence."""
+    table = _table(title, "difference", "value", "baseline", "diff.", "95% interval")
+    for name, each in paired.items():
+        total = each.discordant + each.equal
+        head = f"{name}: {each.discordant} of {total} problems differ ({each.better} better, {each.worse} worse)"
+        _block(table, head, differences(each))
+    if len(paired) > 1:
+        _block(table, f"average of {len(paired)} sets", [_points("accuracy", average_difference(paired))])
+    return table
+
+
+def _table(title: str, first: str, *rest: str) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title))
+    table.add_column(first)
+    for name in rest:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _block(table: Table, head: str, rows: Sequence[Sequence[str]]) -> None:
+    from rich.markup import escape
+
+    table.add_section()
+    table.add_row(f"[bold]{escape(head)}[/bold]")
+    for row in rows:
+        table.add_row(*map(escape, row))
+
+
+def _share(name: str, estimate: Estimate) -> Line:
     return name, f"{estimate.value:.1%}", f"{estimate.low:.1%} – {estimate.high:.1%}"
+
+
+def _mean(name: str, estimate: Estimate) -> Line:
+    return name, f"{estimate.value:.1f}", f"{estimate.low:.1f} – {estimate.high:.1f}"
+
+
+def _points(name: str, d: Difference) -> tuple[str, str, str, str, str]:
+    interval = f"{100 * d.low:+.1f} – {100 * d.high:+.1f}"
+    return name, f"{d.value:.1%}", f"{d.baseline:.1%}", f"{100 * d.difference:+.1f}", interval

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from upside.evaluation import Evaluation, evaluate, style_of, transformers_backend, upside_backend
+from upside.evaluation import Evaluation, evaluate, style_of
 from upside.tasks.base import Problem, Task
 from upside.training.recipe import Recipe
+from upside.verifiers.base import Outcome
 
 
 def measure(
@@ -37,7 +38,7 @@ def measure(
                 batch_size=recipe.eval.batch_size,
                 seed=recipe.seed,
                 style=style_of(recipe.task),
-                backend=upside_backend if recipe.sampler == "upside" else transformers_backend,
+                backend="upside" if recipe.sampler == "upside" else "transformers",
             )
     return found
 
@@ -53,6 +54,7 @@ def facts(evaluation: Evaluation) -> dict[str, Any]:
         "samples": evaluation.samples,
         "length": evaluation.tokens.value,
         "truncated_share": evaluation.truncated.value,
+        "outcomes": {name: evaluation.outcome(name).value for name in get_args(Outcome)},
         "by_level": {str(level): estimate.value for level, estimate in evaluation.by_level().items()},
         "by_family": {family: estimate.value for family, estimate in evaluation.by_family().items()},
     }

@@ -1,0 +1,243 @@
+"""What writes the responses: the package's own sampler, transformers' `generate`, or vLLM. One class each."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from upside.evaluation.generate import cut, end_ids, ends
+from upside.evaluation.sampling import Sampling
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class Backend(Protocol):
+    """A model that answers prompts."""
+
+    name: str
+    batch_size: int
+    """Responses at once, where the caller does not say."""
+    tokenizer: PreTrainedTokenizerBase
+
+    def end_ids(self, task: object) -> list[int]:
+        """The token ids that end a response to this task."""
+        ...
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling
+    ) -> list[list[int]]:
+        """One response a prompt (token ids without padding), as generated ids up to and including the first end
+        token. seeds: one a prompt; the same call on the same machine gives the same responses."""
+        ...
+
+
+class _InProcess:
+    """A transformers model held in this process. A batch draws from one stream of random numbers, seeded by its first
+    row; the caller's random state and the model's training mode are as before afterwards."""
+
+    name = ""
+    batch_size = 256
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.model, self.tokenizer = model, tokenizer
+
+    @classmethod
+    def load(cls, name: str | Path) -> _InProcess:
+        """float32 on the CPU, the checkpoint's own type on a GPU. Raises what `upside.models.loading` does."""
+        return cls(*load_model(name))
+
+    def end_ids(self, task: object) -> list[int]:
+        return end_ids(self.model, self.tokenizer, task)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling
+    ) -> list[list[int]]:
+        import torch
+
+        with _undisturbed(self.model):
+            torch.manual_seed(seeds[0])
+            return self._run(prompts, eos_ids, sampling)
+
+    def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
+        raise NotImplementedError
+
+
+class UpsideBackend(_InProcess):
+    """The package's own sampler: drops finished rows and reads repeated prompts once."""
+
+    name = "upside"
+
+    def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
+        from upside.engines.sampler import sample
+
+        return sample(
+            self.model,
+            prompts,
+            eos_ids=eos_ids,
+            max_new_tokens=sampling.max_new_tokens,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            greedy=sampling.greedy,
+        ).ids
+
+
+class TransformersBackend(_InProcess):
+    """`model.generate` on one left-padded batch; it ends when every row has."""
+
+    name = "transformers"
+
+    def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
+        import torch
+        from transformers import GenerationConfig
+
+        width = max(len(prompt) for prompt in prompts)
+        pad = eos_ids[0]  # where it stands is told by the mask, never by the value
+        ids = torch.full((len(prompts), width), pad)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            ids[row, width - len(prompt) :] = torch.tensor(prompt)
+            mask[row, width - len(prompt) :] = 1
+        choice: dict[str, Any] = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        if not sampling.greedy:
+            choice = {
+                "do_sample": True,
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": sampling.top_k,
+            }
+        config = GenerationConfig(
+            max_new_tokens=sampling.max_new_tokens,
+            eos_token_id=list(eos_ids),
+            pad_token_id=pad,
+            use_cache=True,
+            **choice,
+        )
+        with _own_generation_config(self.model, config):
+            tokens = self.model.generate(input_ids=ids.to(self.model.device), attention_mask=mask.to(self.model.device))
+        return [cut(row, eos_ids) for row in tokens[:, width:].tolist()]
+
+
+class VllmBackend:
+    """vLLM, with a seed of its own for every response. It takes a name, not a model: weights that are being trained
+    cannot be evaluated with it."""
+
+    name = "vllm"
+    batch_size = 4096  # it schedules them itself
+
+    def __init__(self, engine: Any, tokenizer: PreTrainedTokenizerBase, generation_config: Any) -> None:
+        self.engine, self.tokenizer, self._generation_config = engine, tokenizer, generation_config
+
+    @classmethod
+    def load(cls, name: str | Path) -> VllmBackend:
+        from transformers import GenerationConfig
+
+        from upside.models.loading import load_tokenizer, locate
+
+        source = str(locate(name))
+        tokenizer = load_tokenizer(name)
+        try:
+            configured = GenerationConfig.from_pretrained(source)
+        except OSError:  # a checkpoint need not have one
+            configured = None
+        vllm = importlib.import_module("vllm")
+        engine = vllm.LLM(
+            model=source, load_format="safetensors", generation_config="vllm", trust_remote_code=False, seed=0
+        )
+        return cls(engine, tokenizer, configured)
+
+    def end_ids(self, task: object) -> list[int]:
+        return ends(self._generation_config, self.tokenizer, task)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling
+    ) -> list[list[int]]:
+        vllm = importlib.import_module("vllm")
+        law: dict[str, Any] = {"temperature": 0.0}
+        if not sampling.greedy:
+            law = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+        params = [
+            vllm.SamplingParams(
+                max_tokens=sampling.max_new_tokens, stop_token_ids=list(eos_ids), seed=seed, detokenize=False, **law
+            )
+            for seed in seeds
+        ]
+        asked = [vllm.TokensPrompt(prompt_token_ids=list(prompt)) for prompt in prompts]
+        found = self.engine.generate(asked, params, use_tqdm=False)
+        return [cut(output.outputs[0].token_ids, eos_ids) for output in found]
+
+
+BACKENDS: dict[str, Any] = {"upside": UpsideBackend, "transformers": TransformersBackend, "vllm": VllmBackend}
+
+
+def choose(name: str = "auto") -> tuple[str, str]:
+    """(backend, why): for "auto" vLLM where it is installed and there is a GPU, else the package's own sampler. Raises
+    ValueError for a name that is none and for one that is not installed."""
+    installed = importlib.util.find_spec("vllm") is not None
+    if name == "auto":
+        import torch
+
+        if not torch.cuda.is_available():
+            return "upside", "auto: there is no GPU"
+        return ("vllm", "auto: installed, and there is a GPU") if installed else ("upside", "auto: no vllm installed")
+    if name not in BACKENDS:
+        near = difflib.get_close_matches(str(name), [*BACKENDS, "auto"], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, got {name!r}{hint}")
+    if name == "vllm" and not installed:
+        raise ValueError("backend vllm is not installed; pip install vllm, or use the backend upside")
+    return name, "as asked"
+
+
+def load_model(model: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Model and tokenizer of a name as `upside.models.loading.load_model` takes it; float32 on the CPU, the
+    checkpoint's own type on a GPU. Raises what that does."""
+    import torch
+
+    from upside.models import loading
+
+    cuda = torch.cuda.is_available()
+    loaded, tokenizer = loading.load_model(model, dtype="auto" if cuda else torch.float32)
+    return loaded.to("cuda" if cuda else "cpu").eval(), tokenizer
+
+
+def in_process(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Backend:
+    """The backend "upside" or "transformers" around a loaded model."""
+    if name == "vllm" or name not in BACKENDS:
+        raise ValueError(f"backend must be upside or transformers for a loaded model, got {name!r}")
+    backend: Backend = BACKENDS[name](model, tokenizer)
+    return backend
+
+
+@contextmanager
+def _own_generation_config(model: PreTrainedModel, config: Any) -> Iterator[None]:
+    """Generate with exactly this config: what a checkpoint's own one sets (a temperature of 0.6, a repetition
+    penalty) would otherwise fill in whatever is left open."""
+    saved = model.generation_config
+    model.generation_config = config
+    try:
+        yield
+    finally:
+        model.generation_config = saved
+
+
+@contextmanager
+def _undisturbed(model: PreTrainedModel) -> Iterator[None]:
+    """Evaluation mode, no gradients; random state and training mode restored afterwards. (no_grad, because
+    what a model caches under inference_mode could not be trained through later.)"""
+    import torch
+
+    devices = [model.device] if model.device.type == "cuda" else []
+    was_training = model.training
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        model.eval()
+        try:
+            yield
+        finally:
+            model.train(was_training)
