@@ -60,8 +60,8 @@ def test_a_dry_run_needs_no_network(name: str, monkeypatch: pytest.MonkeyPatch) 
     ("name", "rewards"), [("adora_llm_released", [3.0, -0.5, -1.0, -3.0]), ("adora_vl", [1.0, 0.1, 0.1, 0.0])]
 )
 def test_success_of_adora_is_right_on_its_scale(name: str, rewards: list[float]) -> None:
-    """adora.md, 1.3: "> 1.01" means exactly 3, "> 0.5" exactly 1.0: the wrong answer of 150 tokens is no success, so the
-    longest success (10) is shorter than the mean failure and the group is attenuated."""
+    """Above 1.01 is exactly 3, above 0.5 exactly 1.0. The wrong answer of 150 tokens is no success, so the longest
+    success (10) is shorter than the mean failure and the group is attenuated."""
     estimator = upside.estimator(RECIPES[name].estimator)
     for longest, weight in ((10, 0.1), (200, 1.0)):
         batch = upside.Rollouts(rewards, [0] * 4, lengths=[longest, 150, 100, 100])

@@ -158,7 +158,9 @@ def test_two_processes_score_as_one(model: Path, tmp_path: Path) -> None:
 def test_outcomes_reach_log_rollouts_console_and_summary(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every fourth response is judged as if it were a power tower, by the real checker with its real timeout."""
+    """Every fourth response is judged as if it were a power tower, by the real checker with its real timeout.
+
+    trl#5902, trl#5775, trl#6426, trl#6429: its row leaves the statistics and gets advantage 0."""
     checker = load_verifier("math", timeout=0.5, workers=1)
 
     class Judge:
