@@ -20,8 +20,15 @@ def smooth(values: Sequence[float], window: int) -> list[float]:
     return [sum(values[max(0, i + 1 - window) : i + 1]) / min(i + 1, window) for i in range(len(values))]
 
 
-def draw(rows: Sequence[dict[str, Any]], path: Path, title: str, evaluations: Sequence[tuple[int, float]] = ()) -> None:
-    """Write the PNG. rows: metrics.jsonl; evaluations: (step, held-out accuracy) pairs, drawn into the first panel."""
+MODES = {"greedy": ("tab:orange", "s"), "sampled": ("tab:green", "o")}
+"""Held-out results: colour and mark."""
+
+
+def draw(
+    rows: Sequence[dict[str, Any]], path: Path, title: str, evaluations: Sequence[tuple[int, dict[str, Any]]] = ()
+) -> None:
+    """Write the PNG. rows: metrics.jsonl; evaluations: (step, what summary.json keeps of it) pairs, drawn into the
+    first panel with their 95% intervals."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 7), layout="constrained")
@@ -42,8 +49,27 @@ def draw(rows: Sequence[dict[str, Any]], path: Path, title: str, evaluations: Se
         if key in ("accuracy", "zero_advantage_share"):
             axis.set_ylim(0, 1)
         if key == "accuracy" and evaluations:
-            axis.plot(*zip(*evaluations, strict=True), "o", color="tab:orange", label="held-out, greedy")
+            for mode, (colour, mark) in MODES.items():
+                _held_out(
+                    axis, [(step, found[mode]) for step, found in evaluations if mode in found], mode, colour, mark
+                )
             axis.legend(fontsize=8, frameon=False, loc="lower right")
     axes[-1].axis("off") if hasattr(axes, "__getitem__") else figure.axes[-1].axis("off")
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     figure.savefig(path, dpi=110)
+
+
+def _held_out(axis: Any, found: Sequence[tuple[int, dict[str, Any]]], mode: str, colour: str, mark: str) -> None:
+    """Accuracy at each step with its interval."""
+    if not found:
+        return
+    steps = [step for step, _ in found]
+    values = [facts["accuracy"] for _, facts in found]
+    spread = [
+        [facts["accuracy"] - facts["low"] for _, facts in found],
+        [facts["high"] - facts["accuracy"] for _, facts in found],
+    ]
+    axis.errorbar(
+        steps, values, yerr=spread, fmt=f"{mark}-", markersize=4, linewidth=1, capsize=3, color=colour,
+        label=f"held-out, {mode} (95% interval)",
+    )  # fmt: skip

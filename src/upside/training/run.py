@@ -233,10 +233,10 @@ class Run:
             **self._outcomes(rows),
             seconds=seconds,
         )
-        greedy = [(row["step"], row["greedy"]["accuracy"]) for row in summary.get("during", []) if "greedy" in row]
-        if "greedy" in before and "greedy" in after:
-            greedy = [(0, before["greedy"]["accuracy"]), *greedy, (recipe.steps, after["greedy"]["accuracy"])]
-        draw(rows, self.folder.curves, f"{recipe.task}, {self.estimator}, seed {recipe.seed}", greedy)
+        held_out = [(row["step"], row) for row in summary.get("during", [])]
+        if before and after:
+            held_out = [(0, before), *held_out, (recipe.steps, after)]
+        draw(rows, self.folder.curves, f"{recipe.task}, {self.estimator}, seed {recipe.seed}", held_out)
         if after:
             self.console.results(before, after)
             prompts = [self.problems.held_out[index].prompt for index in easy_to_hard(self.problems.held_out)]
