@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,16 +107,18 @@ def load_gguf(path: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    where: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True, "trust_remote_code": False}
+    where: dict[str, Any] = {"gguf_file": "model.gguf", "local_files_only": True, "trust_remote_code": False}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path.parent, padding_side="left", **where)
-        model, info = AutoModelForCausalLM.from_pretrained(
-            path.parent,
-            quantization_config=GgufConfig(dequantize=True),  # without it the model cannot be saved
-            dtype=torch.float32,
-            output_loading_info=True,
-            **where,
-        )
+        with tempfile.TemporaryDirectory() as alone:  # else configuration files beside it would be mixed in
+            (Path(alone) / "model.gguf").symlink_to(path.resolve())
+            tokenizer = AutoTokenizer.from_pretrained(alone, padding_side="left", **where)
+            model, info = AutoModelForCausalLM.from_pretrained(
+                alone,
+                quantization_config=GgufConfig(dequantize=True),  # without it the model cannot be saved
+                dtype=torch.float32,
+                output_loading_info=True,
+                **where,
+            )
     except (OSError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
         raise ValueError(f"{path}: transformers cannot read it: {type(error).__name__}: {error}") from error
     if missing := sorted(info["missing_keys"]):

@@ -142,6 +142,7 @@ def _check_target(target: Path) -> None:
 def _appearing(target: Path) -> Iterator[Path]:
     """A hidden folder beside `target` that takes its name when the block ends well, and is removed when it does not.
     What an earlier, killed import left there is removed first."""
+    target = target.absolute()
     partial = target.parent / f".{target.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
