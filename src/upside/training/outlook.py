@@ -62,7 +62,9 @@ def outlook(recipe: Recipe) -> list[str]:
     lines += [f"caution: {caution}" for caution in cautions(recipe)]
     if recipe.model != "bundled" and not Path(recipe.model).exists():
         if recipe.model.startswith((".", "/", "~")):
-            raise RecipeError(f"model: there is no folder {recipe.model}")
+            raise RecipeError(
+                f"model: there is no folder {recipe.model}; make it with: upside model import SOURCE {recipe.model}"
+            )
         lines.append(f"model {recipe.model} is not a folder here; a run loads it from the hub")
     return lines
 
