@@ -316,3 +316,20 @@ def test_a_part_that_compares_groups_sees_all_rows_and_gives_back_its_own():
     assert judged.parts[f"python:{__name__}:rank_in_group"] == [3.0, 3.0]
     assert judged.parts["length_ratio"] == [20 / 10 - 1, None]  # the unknown row stays out of the mean
     assert judged.score == [1.0 + 3.0 + 1.0, None]
+
+
+@pytest.mark.parametrize("name", ["exact", "math", "kk", "geometry", "format"])
+def test_no_reward_runs_what_a_response_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    order = "__import__('os').system('touch ran')"
+    said = [
+        rf"\boxed{{{order}}}",
+        f"<think>a</think><answer>{order}</answer>",
+        f"#### {order}",
+        f"$(touch ran) `{order}`",
+    ]
+    golds = {"kk": "Ann is a knight"}
+    problems = [Problem("p", "q", golds.get(name, "1"))] * len(said)
+    judged = load_rewards([name])(Completions(problems, said, [9] * len(said), [False] * len(said)))
+    assert True not in judged.correct
+    assert not list(tmp_path.iterdir())
