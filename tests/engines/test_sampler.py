@@ -29,6 +29,7 @@ def test_greedy_is_generate(lm: torch.nn.Module) -> None:
 
 
 def test_rows_end_at_the_first_end_token_or_the_limit(lm: torch.nn.Module) -> None:
+    # compose-rl#31: several end tokens; verl#3805: none at all
     torch.manual_seed(0)
     ends = list(range(1, 60))
     out = sample(lm, PROMPTS * 8, eos_ids=ends, max_new_tokens=15)

@@ -107,6 +107,7 @@ def test_lengths_truncation_and_entropy(
     model: Path, tmp_path: Path, masked: bool, own_sampler: bool, extra: dict
 ) -> None:
     """Against the model itself: temperature 0.7, raw lengths with EOS even where the loss masks the response."""
+    # trl#3476, trl#4976: lengths logged from the zeroed mask; OpenRLHF#1319: entropy from unscaled logits
     seen: list[ScoredRollouts] = []
     changes = {"temperature": 0.7, "mask_truncated_completions": masked, "max_steps": 1, "learning_rate": 0.0, **extra}
     options = {"rollout_func": rollout} if own_sampler else {}
@@ -209,6 +210,7 @@ def test_a_reward_function_that_raises_is_named(model: Path, tmp_path: Path) -> 
 
 
 def test_evaluation_does_not_call_the_estimator(model: Path, tmp_path: Path) -> None:
+    # trl#5787, trl#7144: evaluation apart from the training reward
     seen: list[ScoredRollouts] = []
     changes = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 8, "max_steps": 2}
     options = {"eval_dataset": tiny.dataset(4), "on_rollouts": seen.append}

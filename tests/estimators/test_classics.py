@@ -37,6 +37,7 @@ def test_opo_weighs_by_length():
 
 
 def test_opo_of_empty_responses_is_the_plain_mean():
+    # verl OPO: NaN for a group of empty responses
     # verl gives NaN
     given = {"rewards": [1, 0], "groups": [0, 0], "lengths": [0, 0]}
     assert values("opo", given) == [0.5, -0.5]
@@ -61,6 +62,7 @@ def test_token_whitening_counts_long_answers_more():
 
 @pytest.mark.parametrize("whitening", ["sequence", "token"])
 def test_whitening_a_single_token(whitening):
+    # verl masked_whiten: raises for a batch of one token
     # verl's masked_whiten raises
     given = {"rewards": [1, None], "groups": [0, 0], "lengths": [1, 5]}
     assert values(upside.estimator("reinforce_pp", whitening=whitening), given) == [0, 0]
@@ -189,6 +191,7 @@ def test_every_estimator_honours_the_mask(spec):
 
 
 def test_ids_are_opaque():
+    # verl grouping: 1e9 allocates 1e9 slots, '01' and '1' merge, negative ids crash
     # verl: '01' and '1' merge, negative ids crash, 1e9 allocates a billion slots
     rewards = [1, 0, 1, 0, 1, 0]
     assert values("dr_grpo", {"rewards": rewards, "groups": ["1", "01", "1", "01", "-1", "-1"]}) == [

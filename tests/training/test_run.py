@@ -58,6 +58,9 @@ def test_run_folder() -> None:
         assert summary[when]["greedy"]["n"] == 6
         assert summary[when]["sampled"]["samples"] == 2
         assert 0 <= summary[when]["accuracy"] <= 1
+        greedy = summary[when]["greedy"]  # trl#5787: of the task's verdicts, whatever the rewards add to them
+        assert greedy["outcomes"]["correct"] == greedy["accuracy"]
+        assert sum(greedy["outcomes"].values()) == pytest.approx(1)
     assert summary == json.loads((folder / "summary.json").read_text())
     assert set(summary["seconds"]) >= {"load", "evaluate_before", "train", "evaluate_after"}
     trained = AutoModelForCausalLM.from_pretrained(folder / "model")
@@ -96,6 +99,7 @@ def test_rollouts_hold_every_stage_and_what_was_trained() -> None:
 @pytest.mark.usefixtures("workplace")
 @pytest.mark.parametrize("extra", [[], ["minibatches=2", "num_iterations=2"], ["estimator=aapo", "loss=cross_entropy"]])
 def test_same_seed_same_numbers_and_another_seed_others(extra: list[str]) -> None:
+    # verl#1683, open-instruct#648: a run cannot be reproduced
     run("output=a", "steps=3", *extra)
     run("output=b", "steps=3", *extra)
     assert metrics("a") == metrics("b")
@@ -115,6 +119,7 @@ def test_same_seed_same_numbers_and_another_seed_others(extra: list[str]) -> Non
     ],
 )
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(extra: list[str]) -> None:
+    # ms-swift#9935, trl#3148, OpenRLHF#1322: random state, buffered batch or prompts lost on resume
     run("output=whole", *extra)
     folder = Path("parts")
     run("output=parts", *extra)
@@ -134,6 +139,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(extra: list[str]) ->
 
 @pytest.mark.usefixtures("workplace")
 def test_a_finished_run_can_be_resumed_to_more_steps() -> None:
+    # open-instruct#1823: the resume flag did nothing
     run("output=long", "steps=6", "eval.problems=0")
     run("output=grown", "steps=3", "eval.problems=0")
     run("output=grown", "steps=6", "eval.problems=0", "resume=true")
@@ -205,6 +211,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(workplace: Path) -> None
 
 
 def test_long_prompts_are_dropped_and_counted(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # trl#4358, trl#3569, unsloth#1642: over-long prompts crash in mid-run
     with (workplace / "sums.jsonl").open("a") as file:
         for i in range(40):
             file.write(json.dumps({"prompt": f"{'1+' * 20}{i}=", "answer": str(20 + i)}) + "\n")
