@@ -128,7 +128,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 )
 @click.option("--baseline", default=None, help="A model or a finished --output folder: print the paired difference.")
 @click.option("--output", default=None, help="Folder for figures and responses; after a kill the same command goes on.")
-@click.option("--batch-size", type=int, default=None, help="Responses at once. [default: 256; vllm: 4096]")
+@click.option("--batch-size", type=int, default=None, help="Responses at once. [default: 256; vllm: 1024]")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--backend",

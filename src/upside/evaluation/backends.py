@@ -129,7 +129,7 @@ class VllmBackend:
     cannot be evaluated with it."""
 
     name = "vllm"
-    batch_size = 4096  # it schedules them itself
+    batch_size = 1024  # it schedules them itself; what a kill loses is one batch
 
     def __init__(self, engine: Any, tokenizer: PreTrainedTokenizerBase, generation_config: Any) -> None:
         self.engine, self.tokenizer, self._generation_config = engine, tokenizer, generation_config
