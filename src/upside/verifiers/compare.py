@@ -22,11 +22,7 @@ from upside.verifiers.spelling import Reading, decide, read
 from upside.verifiers.structures import same
 
 _NORMAL = NormalizationConfig(units=False, malformed_operators=True, nits=False, boxed="none")
-_WARM = (
-    r"\frac{\sqrt{3}}{2}+\pi", r"x^2-2x+1", r"(1,2]\cup[3,\infty)", r"\{1,2\}", "1,2", "x=5", "1<x<2",
-    r"-3\sqrt[3]{2}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\sin(2x)", r"\log_2 8", r"(3,\frac{\pi}{2})",
-    "5!", r"2e^{-3t}", r"\binom{5}{2}", "|x|",
-)  # fmt: skip
+_WARM = (r"\frac{\sqrt{3}}{2}+\pi", "x^2-2x+1", r"(1,2]", r"(3,\frac{\pi}{2})", "1,2", "x=5", r"\sin(2x)", "x<2")
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,6 @@ def check(gold: str, answer: str) -> str:
 def warm_up() -> None:
     """Fill the parser's and the libraries' caches before the first fork: a child starts at full speed."""
     for text in _WARM:
-        check(text, text + " ")
         check(text, "7+" + text)
 
 

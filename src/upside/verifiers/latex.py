@@ -36,6 +36,8 @@ _LAYOUT = [
         (r"\\(?:geqslant|geq)(?![a-zA-Z])|>=", r"\\ge "),
         (r"\\lt(?![a-zA-Z])|\\textless(?![a-zA-Z])", "<"),
         (r"\\gt(?![a-zA-Z])|\\textgreater(?![a-zA-Z])", ">"),
+        (r"\\overline\s*\{\s*([A-Z]{1,3})\s*\}", r"\1"),  # the segment AB
+        (r"\\lg(?![a-zA-Z])", r"\\log "),
         (r"\\neq(?![a-zA-Z])|!=", r"\\ne "),
         (r"\\l(?:angle|vec)(?![a-zA-Z])", "("),
         (r"\\rangle(?![a-zA-Z])", ")"),

@@ -29,7 +29,7 @@ _LASTING = ("correct", "wrong", "unparsed", "gold")  # a timeout or a crash may 
 class MathVerifier:
     """1 for an answer equal to the gold answer, else 0; a response without a readable answer is "unparsed" and 0.
 
-    timeout: seconds of wall-clock one answer may take (default 2); memory: MiB it may take (default 512).
+    timeout: seconds of wall-clock one answer may take (default 1); memory: MiB it may take (default 512).
     workers: processes that compare (default: one a core, at most 8); all verifiers of a process with the same workers
         and memory share them. They start with the first answer that needs one.
     on_failure: what a timeout or a crash makes of a row: "invalid" (score None, kept out of every statistic; default)
@@ -42,7 +42,7 @@ class MathVerifier:
 
     def __init__(
         self,
-        timeout: float = 2.0,
+        timeout: float = 1.0,
         memory: int = 512,
         workers: int | None = None,
         on_failure: OnFailure = "invalid",
@@ -92,6 +92,10 @@ class MathVerifier:
         if reading.number is not None:
             return f"{reading.number.value}{reading.mark}"
         return reading.plain or answer
+
+    def processes(self) -> list[int]:
+        """Process ids of the running supervisors; empty before the first answer that needed one."""
+        return self._pool.processes()
 
     def _outcomes(self, pairs: list[Job]) -> list[str]:
         known: dict[Job, str] = {}

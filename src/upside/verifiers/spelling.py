@@ -16,7 +16,7 @@ from upside.verifiers.latex import bare_names, depth, layout, translated, unwrap
 from upside.verifiers.numerals import GOLD_DIGITS, SCALES, SURE_DIGITS, Numeral, numeral, stands_for, terminates
 from upside.verifiers.units import canonical_unit
 
-MAX_DEPTH = 60  # of braces and brackets; a deeper answer is not read
+MAX_DEPTH = 25  # of braces and brackets; a deeper answer is not read
 
 _NAMES = r"\\(?:text(?:bf|it|rm|sc|sf|normal)?|math(?:rm|bf|it|sf)|[mh]box)\s*\{"
 _TEXT = _NAMES + r"([^{}]*)\}"
@@ -26,6 +26,12 @@ _BARE_UNIT = re.compile(r"(.*[\d})!\]])(\s*)([A-Za-z][A-Za-z./\s]*(?:\^\s*\{?[23
 _ORDINAL = re.compile(r"(\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\s*\}?")
 _PERCENT = re.compile(r"\s*(?:\\%|\b(?:percent|pct|percentage)(?:\s+points?)?)\s*$")
 _DEGREES = re.compile(r"\s*(?:\^\\circ\s*([CF]?)|\bdegrees?(?:\s+([CF]|Celsius|Fahrenheit))?)\s*$")
+_TRIG = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
+_ANGLE = re.compile(r"(\d+(?:\.\d+)?)\s*\^\\circ")
+_NO_UNIT = re.compile(
+    r"(?:and|or|mod|if|for|when|where|choose|to|times|plus|minus|over|squared|cubed|factorial|divided|half|halves|"
+    r"thirds?|quarters?|[a-z]+ths?)\b"
+)
 _LABEL = re.compile(r"(?:[A-Za-z][A-Za-z'\s]*?)(?:\s*[=:]|\s+(?:is|are|equals)\b)\s*(?=\S)")
 _LEAD = re.compile(r"(?:\\approx|\\sim|approximately|about|exactly|only|=|:)\s*", re.IGNORECASE)
 _AND = re.compile(r"\s*,?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])\s*")
@@ -80,6 +86,8 @@ def read(answer: str) -> Reading:
     special = _special(text)
     if special is not None:
         return special
+    if _TRIG.search(text):
+        text = _ANGLE.sub(r"(\\frac{\1\\pi}{180})", text)
     text, mark, unit = _without_tail(text)
     text = _without_label(_inlined(text))
     number = numeral(text)
@@ -90,7 +98,7 @@ def read(answer: str) -> Reading:
         return special
     connective = "or" if re.search(r"\bor\b|\\lor|\\vee", text) else "and" if re.search(r"\band\b|\\land", text) else ""
     text = re.sub(r"\\lor(?![a-z])|\\vee(?![a-z])|\\land(?![a-z])|\\wedge(?![a-z])", ", ", _AND.sub(", ", text))
-    if whole or (_WORD.search(bare_names(text)) and not _COMMAND.search(text)):
+    if (whole and re.search("[A-Za-z]", text)) or (_WORD.search(bare_names(text)) and not _COMMAND.search(text)):
         return Reading(text, plain(text), prose=True, unit=unit)
     return Reading(_for_parser(text), plain(text), mark=mark, unit=unit, connective=connective)
 
@@ -188,14 +196,9 @@ def _bare_unit(text: str) -> tuple[str, str]:
     if words[0].lower() in SCALES:
         return f"{head} {words[0]}", canonical_unit(" ".join(words[1:]))
     unit = canonical_unit(tail)
-    if unit and re.match(r"[A-Za-z]{2,}", words[0]):
+    if unit and re.match(r"[A-Za-z]{2,}|[A-Za-z]/", words[0]):
         return head, unit
-    letters = re.sub(r"[^A-Za-z ]", "", tail)
-    if (
-        re.match(r"[a-z]{3,}", letters)
-        and not re.match(r"(?:and|or|mod|if|for|when|where|choose|divided|times|plus|minus)\b", letters)
-        and bare_names(tail) == tail
-    ):
+    if re.match(r"[a-z]{3,}", tail) and not _NO_UNIT.match(tail) and bare_names(tail) == tail:
         return head, ""
     return text, ""
 

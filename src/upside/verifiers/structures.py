@@ -43,11 +43,14 @@ def _is_equation(value: Any) -> bool:
 
 
 def _is_assignment(value: Any) -> bool:
-    """`x = ...`, `f(x) = ...`, `3 + 2 = ...`: what counts is on the right."""
+    """`x = ...`, `f(x) = ...`, `3 + 2 = 5`: what counts is on the right. `6 = 5` is none."""
     if not _is_equation(value):
         return False
-    left = value.lhs
-    return left.is_Symbol or isinstance(left, AppliedUndef) or (left.is_number and value.rhs.is_number)
+    left, right = value.lhs, value.rhs
+    if isinstance(left, Expr) and left.is_number:
+        return isinstance(right, Expr) and bool(right.is_number) and scalars(left, right)
+    function = left.base if left.is_Pow else left  # f^{-1}(x)
+    return bool(left.is_Symbol) or isinstance(function, AppliedUndef)
 
 
 def _right(value: Any) -> Any:
@@ -55,10 +58,12 @@ def _right(value: Any) -> Any:
 
 
 def _last_of_chain(value: Any) -> Any:
-    """`x = 2/4 = 1/2` -> `x = 1/2`."""
+    """`x = 2/4 = 1/2` -> `x = 1/2`, `5 = x` -> `x = 5`."""
     parts = _parts(value) if isinstance(value, And) else ()
     if parts and all(_is_equation(part) for part in parts):
-        return sympy.Eq(parts[0].lhs, parts[-1].rhs, evaluate=False)
+        value = sympy.Eq(parts[0].lhs, parts[-1].rhs, evaluate=False)
+    if _is_equation(value) and value.rhs.is_Symbol and not value.lhs.is_Symbol:
+        return sympy.Eq(value.rhs, value.lhs, evaluate=False)
     return value
 
 
