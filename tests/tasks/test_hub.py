@@ -1,6 +1,7 @@
 """`hf:` through `datasets`, on local folders laid out as owner/name."""
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,7 +9,7 @@ import pytest
 
 from upside.tasks import load_task
 
-pytest.importorskip("datasets")
+DATA = Path(__file__).parent.parent / "data"
 
 
 def write(path, *answers):
@@ -136,3 +137,52 @@ def test_options_are_checked_at_once():
         load_task("hf:acme/sums", test_path="x")
     with pytest.raises(ValueError, match="did you mean 'revision'"):
         load_task("hf:acme/sums", revison="x")
+
+
+def test_a_preset_reads_its_configuration_and_splits(hub):
+    folder = hub / "openai/gsm8k"
+    (folder / "main").mkdir(parents=True)
+    for split in ("train", "test"):
+        (folder / "main" / f"{split}.jsonl").write_text((DATA / f"gsm8k_{split}.jsonl").read_text())
+    (folder / "README.md").write_text(
+        "---\nconfigs:\n- config_name: main\n  data_files:\n  - split: train\n    path: main/train.jsonl\n"
+        "  - split: test\n    path: main/test.jsonl\n- config_name: other\n  data_files: main/test.jsonl\n---\n"
+    )
+    task = load_task("gsm8k")
+    assert (len(task.problems("train")), len(task.problems("test"))) == (12, 20)
+    assert task.problems("test")[0].metadata["file"] == "hf:openai/gsm8k:main:test"
+
+
+def test_a_preset_of_one_folder_among_several(hub):
+    for folder, answer in (("simplelr_qwen_level3to5", "3"), ("simplelr_abel_level3to5", "4")):
+        (hub / "hkust-nlp/SimpleRL-Zoo-Data" / folder).mkdir(parents=True)
+        for split in ("train", "test"):
+            row = {
+                "question": f"{split}?",
+                "gt_answer": answer,
+                "level": 3,
+                "prompt": [{"role": "user", "content": "…"}],
+            }
+            pq.write_table(
+                pa.Table.from_pylist([row]), hub / "hkust-nlp/SimpleRL-Zoo-Data" / folder / f"{split}.parquet"
+            )
+    task = load_task("simplelr")
+    assert (answers(task, "train"), answers(task, "test")) == ([3], [3])
+    assert task.problems("train")[0].prompt.startswith("train?\nPlease reason")
+
+
+def test_the_puzzles_of_the_people_asked_for(hub):
+    row = json.loads((DATA / "kk_3people.jsonl").read_text().splitlines()[0])
+    folder = hub / "K-and-K/knights-and-knaves"
+    text = "---\nconfigs:\n"
+    for kind in ("train", "test"):
+        (folder / kind).mkdir(parents=True)
+        text += f"- config_name: {kind}\n  data_files:\n"
+        for people in (2, 3):
+            text += f"  - split: {people}ppl\n    path: {kind}/people{people}.jsonl\n"
+            puzzle = {**row, "quiz": f"{kind} {people}", "names": row["names"][:people]}
+            (folder / kind / f"people{people}.jsonl").write_text(json.dumps(puzzle) + "\n")
+    (folder / "README.md").write_text(text + "---\n")
+    task = load_task("kk", people=[3])
+    assert [p.prompt for p in task.problems("train") + task.problems("test")] == ["train 3\n", "test 3\n"]
+    assert sorted(p.level for p in load_task("kk", people="2-3").problems("train")) == [2, 3]
