@@ -14,6 +14,7 @@ from upside.tasks import load_task
 from upside.tasks.base import judge
 from upside.tasks.presets import PRESETS, find_preset
 from upside.tasks.rows import RowOptions, RowTask
+from upside.tasks.templates import TEMPLATES
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -114,7 +115,7 @@ def test_kk_with_any_number_of_people(tmp_path):
         assert {p.level for p in task.problems("train")} == {3}
     problem = next(p for p in task.problems("train") if p.prompt.startswith(row["quiz"]))
     assert problem.answer == row["solution_text_format"]
-    assert problem.system.startswith("You are a helpful assistant. The assistant first thinks")
+    assert problem.system == TEMPLATES["kk"].system
     good = f"<think>Hm.</think><answer>{problem.answer}</answer>"
     assert task.verify(problem, good).correct is True
     assert task.verify(problem, good.replace("knight", "knave")).correct is False
@@ -174,7 +175,7 @@ def test_the_training_sets_in_their_published_shapes(tmp_path):
     pq.write_table(pa.Table.from_pylist([open_rs]), tmp_path / "open_rs.parquet")
     (problem,) = load_task("open_rs", path=tmp_path / "open_rs.parquet", test_share=0).problems("train")
     assert (problem.answer, problem.metadata["family"]) == ("4", "Hard")
-    assert problem.system.startswith("A conversation between User and Assistant.")
+    assert problem.system == TEMPLATES["think_boxed"].system
 
 
 def test_competitions_and_minerva_in_their_published_shapes(tmp_path):

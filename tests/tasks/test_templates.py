@@ -5,6 +5,7 @@ import re
 import pytest
 
 from upside.tasks.templates import TEMPLATES, template
+from upside.verifiers.kk import KkVerifier
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -31,6 +32,13 @@ def test_texts_of_the_papers():
     assert TEMPLATES["simplerl_qwen"].text == "{prompt}\n" + qwen
     assert TEMPLATES["simplerl_qwen"].system == "You are a helpful assistant."
     assert TEMPLATES["simplerl_abel"].text == "Question:\n{prompt}\nAnswer:\nLet's think step by step.\n"
-    assert "within \\boxed{{}} . The reasoning" in str(TEMPLATES["open_rs"].system)  # the braces as released
-    assert TEMPLATES["r1_zero"].text.endswith("</answer>.\nUser: {prompt}\nAssistant: <think>")
-    assert str(TEMPLATES["adora_kk"].system).endswith("i.e., <answer> (1) Zoey is a knight\n(2) ... </answer>.\n")
+
+
+@pytest.mark.parametrize("name", ["kk", "kk_base"])
+def test_the_format_asked_for_is_the_format_rewarded(name):
+    """What the kk prompts show as an answer is read by the kk verifier; its base form opens the thought."""
+    text = TEMPLATES[name].system or TEMPLATES[name].text
+    response = "<think>Ada says so.</think>\n" + re.search(r"<answer>\n.*?</answer>", text, re.DOTALL)[0]
+    (verdict,) = KkVerifier(scale="adora")(["(1) Ada is a knight\n(2) Ben is a knave"], [response])
+    assert verdict.score == 3.0
+    assert TEMPLATES["kk_base"].text.endswith("<think>")

@@ -96,7 +96,7 @@ PRESETS: dict[str, Preset] = {
             tuple(HubPart(f"{n}ppl", "test") for n in PEOPLE), "6,200 + 700",
             "CC BY-NC-SA 4.0 on the hub, MIT with the generator", "https://arxiv.org/abs/2410.23123",
             {
-                "prompt": "quiz", "answer": "solution_text_format", "level": "people", "template": "adora_kk",
+                "prompt": "quiz", "answer": "solution_text_format", "level": "people", "template": "kk",
                 "verifier": "kk", "conflicts": "drop",
             },
         ),
@@ -118,7 +118,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "open_rs", "knoveleng/open-rs", _TRAIN, (), "7,000", "MIT", "https://arxiv.org/abs/2503.16219",
-            _math(prompt="problem", family="level", template="open_rs", test_share=TEST_SHARE),
+            _math(prompt="problem", family="level", template="think_boxed", test_share=TEST_SHARE),
         ),
     )
 }  # fmt: skip

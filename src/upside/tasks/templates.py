@@ -4,8 +4,9 @@ A template is a text with `{prompt}`, a system prompt and whether the model's ch
 text goes to the model as it is. `text` of a chat template is what the user says; the chat template itself always comes
 from the model's tokenizer. Chat markers of one model family never stand here.
 
-CANON's own prompts stand in an appendix that could not be read: no template claims to be them. Its training set
-carries a system prompt in its rows, which the preset `openr1_math_46k` uses.
+The long prompts with <think> and <answer> are worded here: same format, not the letter of the released ones, which
+`system` and `template` can give. CANON's training set carries a system prompt in its rows; the preset
+`openr1_math_46k` uses it.
 """
 
 from __future__ import annotations
@@ -26,36 +27,14 @@ class PromptTemplate:
 
 
 _BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
-_R1 = (
-    "A conversation between User and Assistant. The User asks a question, and the Assistant solves it. The Assistant "
-    "first thinks about the reasoning process in the mind and then provides the User with the answer. The reasoning "
-    "process is enclosed within <think> </think> and answer is enclosed within <answer> </answer> tags, respectively, "
-    "i.e., <think> reasoning process here </think> <answer> answer here </answer>."
+_THINK = (
+    "Think before you answer. Write your reasoning between <think> and </think>, then the answer between <answer> and "
+    "</answer>."
 )
-# The braces are doubled in the released YAML and nothing formats them, so the model sees \boxed{{}}.
-_OPEN_RS = (
-    "A conversation between User and Assistant. The user asks a question, and the Assistant solves it. The assistant "
-    "first thinks about the reasoning process in the mind and then provides the user with the answer, and put your "
-    "final answer within \\boxed{{}} . The reasoning process and answer are enclosed within <think> </think> and "
-    "<answer> </answer> tags, respectively, i.e., <think> reasoning process here </think> <answer> answer here "
-    "</answer>. Note that respond by English, NOT use other languages."
-)
-_KK = (
-    "You are a helpful assistant. The assistant first thinks about the reasoning process in the mind and then "
-    "provides the user with the answer. The reasoning process and answer are enclosed within <think> </think> "
-    "and<answer> </answer> tags, respectively, i.e., <think> reasoning process here </think><answer> answer here "
-    "</answer>.  Now the user asks you to solve a logical reasoning problem. After thinking, when you finally reach a "
-    "conclusion, clearly state the identity of each character within <answer> </answer> tags. i.e., <answer> (1) Zoey "
-    "is a knight\n(2) ... </answer>.\n"
-)
-_KK_BASE = (
-    "The user asks a question, and the Assistant solves it.The assistant first thinks about the reasoning process in "
-    "the mind and then provides the user with the final answer. The reasoning process and answer are enclosed within "
-    "<think> </think> and <answer> </answer> tags, respectively, i.e., <think> reasoning process here "
-    "</think><answer> answer here </answer>. Now the user asks you to solve a logical reasoning problem. After "
-    "thinking, when you finally reach a conclusion, clearly state the identity of each character within <answer> "
-    "</answer> tags. List the identity of each person one by one, for example, <answer> (1) Zoey is a knight\n(2) "
-    "Oliver is a knight\n(3)... </answer>.\n\nUser:{prompt}\nAssistant: <think>"
+_THINK_BOXED = _THINK + " Put the final result of the answer within \\boxed{}. Write in English."
+_KK = _THINK + (
+    " The question is a puzzle about knights, who always tell the truth, and knaves, who always lie. The answer says "
+    "of each person in turn what they are, one a line:\n<answer>\n(1) Ada is a knight\n(2) Ben is a knave\n</answer>"
 )
 
 TEMPLATES: dict[str, PromptTemplate] = {
@@ -68,12 +47,11 @@ TEMPLATES: dict[str, PromptTemplate] = {
     "simplerl_abel": PromptTemplate(
         "Question:\n{prompt}\nAnswer:\nLet's think step by step.\n", chat=False, source="SimpleRL-Zoo, abel; AAPO Llama"
     ),
-    "open_rs": PromptTemplate("{prompt}", system=_OPEN_RS, source="open-rs; AAPO 1.5B"),
-    "r1_zero": PromptTemplate(
-        _R1 + "\nUser: {prompt}\nAssistant: <think>", chat=False, source="DeepSeek-R1-Zero in understand-r1-zero's form"
-    ),
-    "adora_kk": PromptTemplate("{prompt}\n", system=_KK, source="ADORA (qwen-instruct), without its opening <think>"),
-    "adora_kk_base": PromptTemplate(_KK_BASE, chat=False, source="ADORA and Logic-RL (base)"),
+    "think_answer": PromptTemplate("{prompt}", system=_THINK),
+    "think_answer_base": PromptTemplate(_THINK + "\n\nUser: {prompt}\nAssistant: <think>", chat=False),
+    "think_boxed": PromptTemplate("{prompt}", system=_THINK_BOXED),
+    "kk": PromptTemplate("{prompt}", system=_KK),
+    "kk_base": PromptTemplate(_KK + "\n\nUser: {prompt}\nAssistant: <think>", chat=False),
     "question_answer": PromptTemplate("Question: {prompt}\nAnswer:", chat=False),
     "few_shot": PromptTemplate(
         "Question: Ann has 3 pens and buys 4 more. How many pens has she?\nAnswer: 3 + 4 = 7. #### 7\n\n"
