@@ -28,7 +28,7 @@ def verifier():
     [
         (r"so \boxed{42}", "42"),
         (r"\boxed{\frac{1}{2}} and \boxed{8", r"\frac{1}{2}"),
-        (r"$x=\boxed{1}$ or $x=\boxed{2}$", "1, 2"),
+        (r"$x=\boxed{1}$ or $x=\boxed{2}$", "1 or 2"),
         (r"\boxed{1}, \boxed{2} \text{ and } \boxed{3}", "1, 2, 3"),
         (r"Case one: \boxed{1}. Case two, which is the one asked for: \boxed{2}.", "2"),
         (r"<think>\boxed{1}</think> \boxed{2}", "2"),

@@ -25,6 +25,7 @@ import re
 import unicodedata
 from collections import deque
 from fractions import Fraction
+from itertools import pairwise
 
 MAX_ANSWER = 2_000  # characters; a longer "answer" is compared as plain text only
 MAX_DIGITS = 400  # digits of a number that is compared by value
@@ -90,7 +91,7 @@ def math_answer(response: str) -> str | None:
     region = answer_region(response)
     boxes, tag = _boxes(region), _last_tag(region)
     if boxes and (tag is None or boxes[-1] > tag):
-        return ", ".join(region[start:end].strip() for start, end in _last_run(region, boxes))
+        return _joined(region, _last_run(region, boxes))
     marked = marked_answer(region)
     if marked is not None:
         return marked
@@ -129,7 +130,9 @@ def _formulas(text: str, last: bool = False) -> str | None:
 
 
 def _joined(text: str, spans: list[tuple[int, int]]) -> str:
-    return ", ".join(text[start:end].strip() for start, end in spans)
+    """The spans as one list; "or" between them is kept, for then they may be one value in several forms."""
+    either = any(re.search(r"\bor\b", text[end:start]) for (_, end), (start, _) in pairwise(spans))
+    return (" or " if either else ", ").join(text[start:end].strip() for start, end in spans)
 
 
 def _first_sentence(text: str) -> str:

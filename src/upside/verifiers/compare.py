@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy
 from latex2sympy2_extended import latex2sympy
-from latex2sympy2_extended.latex2sympy2 import NormalizationConfig, normalize_latex
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, normalize_latex
 from sympy import Expr, I, MatrixBase, Rational, S, Symbol
 
 from upside.verifiers.numerals import GOLD_DIGITS, SURE_DIGITS, stands_for
@@ -22,6 +22,7 @@ from upside.verifiers.spelling import Reading, decide, read
 from upside.verifiers.structures import same
 
 _NORMAL = NormalizationConfig(units=False, malformed_operators=True, nits=False, boxed="none")
+_CASE = ConversionConfig(lowercase_symbols=False)  # R^2 - r^2 is not 0
 _WARM = (r"\frac{\sqrt{3}}{2}+\pi", "x^2-2x+1", r"(1,2]", r"(3,\frac{\pi}{2})", "1,2", "x=5", r"\sin(2x)", "x<2")
 
 
@@ -65,7 +66,9 @@ def parsed(text: str) -> Parsed | None:
     if not reading.latex:
         return None
     try:
-        value = latex2sympy(normalize_latex(reading.latex, _NORMAL), is_real=True, normalization_config=None)
+        value = latex2sympy(
+            normalize_latex(reading.latex, _NORMAL), is_real=True, normalization_config=None, conversion_config=_CASE
+        )
     except MemoryError:
         raise
     except Exception:  # whatever the grammar and its actions raise, the text is none of the language

@@ -91,7 +91,7 @@ class MathVerifier:
         reading = read(answer)
         if reading.number is not None:
             return f"{reading.number.value}{reading.mark}"
-        return reading.plain or answer
+        return (reading.plain.casefold() if reading.prose else reading.plain) or answer
 
     def processes(self) -> list[int]:
         """Process ids of the running supervisors; empty before the first answer that needed one."""

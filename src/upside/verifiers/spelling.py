@@ -54,7 +54,7 @@ class Reading:
     """An answer as it was read.
 
     latex: for the symbolic parser; "" when there is nothing to read.
-    plain: the same as bare text, case folded: equal texts are equal answers.
+    plain: the same as bare text: equal texts are equal answers, of prose in any case.
     number: its exact value if it is a plain number (mark not applied).
     prose: it is a name, a choice, a time: compared as text and never as symbols.
     mark: "%" or "°" that stood behind it. unit: the unit that did, canonical; "" for none or an unknown one.
@@ -104,8 +104,8 @@ def read(answer: str) -> Reading:
 
 
 def plain(text: str) -> str:
-    """Bare text: no spaces, braces, quotes, text commands; case folded."""
-    return _PLAIN.sub(lambda m: plain(m.group(1)) if m.group(1) else "", text).casefold()
+    """Bare text: no spaces, braces, quotes, text commands."""
+    return _PLAIN.sub(lambda m: plain(m.group(1)) if m.group(1) else "", text)
 
 
 def _special(text: str) -> Reading | None:
@@ -117,7 +117,7 @@ def _special(text: str) -> Reading | None:
     choice = _CHOICE.fullmatch(bare)
     if choice:
         letter = choice.group(1) or choice.group(2)
-        return Reading(letter, letter.casefold(), prose=True)
+        return Reading(letter, letter, prose=True)
     time = _TIME.fullmatch(bare)
     if time:
         hour, minute = time.group(1) or time.group(4), time.group(2) or "00"
@@ -227,7 +227,7 @@ def decide(gold: Reading, answer: Reading) -> bool | None:
     if gold.plain and gold.plain == answer.plain and gold.mark == answer.mark:
         return True
     if gold.prose or answer.prose:
-        return bool(gold.plain) and gold.plain == answer.plain
+        return bool(gold.plain) and gold.plain.casefold() == answer.plain.casefold()
     if gold.number is None or answer.number is None:
         return None
     return same_numbers(gold.number, answer.number, gold.mark, answer.mark)

@@ -14,6 +14,8 @@ from sympy.logic.boolalg import And, Or
 from upside.verifiers.scalars import coordinate, exact, library, scalars
 from upside.verifiers.spelling import Reading
 
+NOTHING = Reading("")  # of the parts of an answer: braces and connectives were the whole's
+
 
 def same(g: Any, a: Any, gold: Reading, answer: Reading) -> bool:
     """Whether two symbolic values of any kind are equal."""
@@ -25,7 +27,7 @@ def same(g: Any, a: Any, gold: Reading, answer: Reading) -> bool:
     if _is_relation(g) or _is_relation(a) or _relations(g) or _relations(a):
         return _same_relations(g, a, gold, answer)
     if isinstance(g, MatrixBase) or isinstance(a, MatrixBase):
-        return _same_matrices(g, a, gold, answer)
+        return _same_matrices(g, a)
     if _listed(g) is not None or _listed(a) is not None:
         return _same_lists(g, a, gold, answer)
     if isinstance(g, Set) or isinstance(a, Set):
@@ -107,27 +109,29 @@ def _same_lists(g: Any, a: Any, gold: Reading, answer: Reading) -> bool:
     braces = [reading.latex.startswith(r"\{") for reading in (gold, answer)]
     if any(ordered) and any(braces):
         return False
-    if len(x) == len(y) and all(same(p, q, gold, answer) for p, q in zip(x, y, strict=True)):
+    if len(x) == len(y) and all(same(p, q, NOTHING, NOTHING) for p, q in zip(x, y, strict=True)):
         return True
     if any(ordered):
         return False
-    if any(braces):
-        x, y = _distinct(x, gold), _distinct(y, answer)
-    return _same_collections(x, y, gold, answer)
+    x, y = (
+        _distinct(items) if any(braces) or reading.connective == "or" else items
+        for items, reading in ((x, gold), (y, answer))
+    )
+    return _same_collections(x, y)
 
 
-def _distinct(items: list[Any], reading: Reading) -> list[Any]:
+def _distinct(items: list[Any]) -> list[Any]:
     kept: list[Any] = []
     for item in items:
-        if not any(same(item, other, reading, reading) for other in kept):
+        if not any(same(item, other, NOTHING, NOTHING) for other in kept):
             kept.append(item)
     return kept
 
 
-def _same_collections(x: list[Any], y: list[Any], gold: Reading, answer: Reading) -> bool:
+def _same_collections(x: list[Any], y: list[Any]) -> bool:
     left = list(y)
     for item in x:
-        match = next((k for k, other in enumerate(left) if same(item, other, gold, answer)), None)
+        match = next((k for k, other in enumerate(left) if same(item, other, NOTHING, NOTHING)), None)
         if match is None:
             return False
         del left[match]
@@ -156,7 +160,7 @@ def _same_sets(g: Set, a: Set) -> bool:
 
 def _same_parts(g: Set, a: Set) -> bool:
     if isinstance(g, FiniteSet) and isinstance(a, FiniteSet):
-        return _same_collections(list(g.args), list(a.args), Reading(""), Reading(""))
+        return _same_collections(list(g.args), list(a.args))
     return type(g) is type(a) and _same_sets(g, a)
 
 
@@ -185,7 +189,7 @@ def _same_relations(g: Any, a: Any, gold: Reading, answer: Reading) -> bool:
     if x is not None and y is not None:
         named = [v.free_symbols for v in (g, a) if not isinstance(v, Set) or _relations(v)]
         return (len(named) < 2 or named[0] == named[1]) and _same_sets(x, y)
-    return _same_collections(_conditions(g), _conditions(a), gold, answer) if _several(g, a) else _same_condition(g, a)
+    return _same_collections(_conditions(g), _conditions(a)) if _several(g, a) else _same_condition(g, a)
 
 
 def _several(g: Any, a: Any) -> bool:
@@ -248,9 +252,9 @@ def _constant_ratio(g: Expr, a: Expr) -> Expr | None:
 # matrices
 
 
-def _same_matrices(g: Any, a: Any, gold: Reading, answer: Reading) -> bool:
+def _same_matrices(g: Any, a: Any) -> bool:
     if not isinstance(g, MatrixBase) or not isinstance(a, MatrixBase):
         g, a = (value.doit() if isinstance(value, sympy.MatrixExpr) else value for value in (g, a))
     if not isinstance(g, MatrixBase) or not isinstance(a, MatrixBase) or g.shape != a.shape:
         return False
-    return all(same(p, q, gold, answer) for p, q in zip(g.flat(), a.flat(), strict=True))
+    return all(same(p, q, NOTHING, NOTHING) for p, q in zip(g.flat(), a.flat(), strict=True))
