@@ -169,6 +169,33 @@ def test_workers_see_no_secrets_and_use_one_thread(monkeypatch):
     pool.close()
 
 
+def test_nothing_grows_over_ten_thousand_answers_of_a_pool(pool):
+    def state():
+        resident = [
+            int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            for pid in (os.getpid(), *pool.processes())
+        ]
+        return len(os.listdir("/proc/self/fd")), children(os.getpid()), resident
+
+    jobs = [("1", "x"), ("x", "x+0"), ("x", "x^"), SURD] * 250
+    pool.run(jobs, limit=5.0)
+    files, processes, resident = state()
+    for _ in range(10):
+        assert pool.run(jobs, limit=5.0) == ["wrong", "correct", "unparsed", "correct"] * 250
+    after = state()
+    assert after[:2] == (files, processes)
+    assert all(new - old < 16 * 1024 * 1024 for old, new in zip(resident, after[2], strict=True))
+
+
+def test_workers_that_cannot_start_say_why(tmp_path, monkeypatch):
+    (tmp_path / "latex2sympy2_extended.py").write_text("raise ImportError('not for this machine')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pool = Pool(workers=1, memory=512)
+    with pytest.raises(RuntimeError, match=r"cannot start: ImportError: not for this machine; it needs math-verify"):
+        pool.run([SURD], limit=1.0)
+    assert pool.processes() == []
+
+
 def test_shared_pools_are_one_per_shape():
     assert shared_pool(2, 300) is shared_pool(2, 300)
     assert shared_pool(2, 300) is not shared_pool(3, 300)
@@ -202,6 +229,22 @@ def test_nothing_survives_a_killed_owner():
     owner.kill()
     owner.communicate()
     until(lambda: not any(map(alive, processes)))
+
+
+def test_a_fork_of_a_killed_owner_does_not_keep_its_workers():
+    forks = OWNER.replace("try:", "if not os.fork():\n    time.sleep(60)\n    os._exit(0)\ntry:", 1).replace(
+        "json,", "json, os,"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", forks], stdout=subprocess.PIPE, text=True)
+    supervisors = json.loads(owner.stdout.readline())
+    until(lambda: len(children(owner.pid)) == 3)
+    (fork,) = set(children(owner.pid)) - set(supervisors)
+    owner.kill()
+    owner.wait()
+    until(lambda: not any(map(alive, supervisors)))
+    assert alive(fork)
+    os.kill(fork, signal.SIGKILL)
+    owner.stdout.close()
 
 
 def test_ctrl_c_leaves_nothing_behind_and_the_pool_usable():
