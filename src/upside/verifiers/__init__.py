@@ -4,8 +4,6 @@
 |---|---|
 | `exact` | the same text, or the same plain number |
 | `math` | mathematically equal: math-verify and exact rules, in worker processes that can be killed |
-| `kk` | knights and knaves: who is what, read from the answer |
-| `geometry` | geometry problems: a number or a choice |
 | `kk` | knights and knaves: who is what |
 | `geometry` | the boxed answer by `math`, with ADORA's scores |
 """
