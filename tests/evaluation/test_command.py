@@ -147,6 +147,12 @@ def test_an_unfinished_folder_of_other_settings_is_refused(folders, tmp_path):
     assert journal.read_bytes() == before
 
 
+def test_a_folder_in_which_nothing_was_answered_takes_other_settings(folders, tmp_path):
+    interrupted(folders, tmp_path, 0)  # as where the backend did not start
+    found = run_evaluation(folders[0], "arithmetic", **SMALL, seed=1, output=tmp_path, console=screen()[0])
+    assert found.settings["seed"] == 1
+
+
 def test_a_damaged_line_in_the_middle_is_not_skipped(folders, tmp_path):
     journal = interrupted(folders, tmp_path, 2)
     lines = journal.read_bytes().splitlines(keepends=True)

@@ -55,7 +55,7 @@ def test_long_prompts_are_left_out_and_counted(tokenizer, file):
     (found,) = load_sets(file, {"test_share": 1.0}, "test", None, 0)
     kept = prompted(found, tokenizer, Sampling(), None, 25)
     assert [p.prompt for p in kept.of.problems] == ["1+1"]
-    assert kept.of.dropped == {"over 25 prompt tokens": 1}
+    assert kept.of.dropped == {"too_long": 1}
     with pytest.raises(ValueError, match="sums: every prompt is over max_prompt_tokens=3; the shortest has"):
         prompted(found, tokenizer, Sampling(), None, 3)
     with pytest.raises(ValueError, match=r"sums: the longest prompt has .* positions for 20"):

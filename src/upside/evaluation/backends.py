@@ -7,11 +7,13 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from upside.evaluation.generate import cut, end_ids, ends
 from upside.evaluation.sampling import Sampling
+from upside.spec import format_call, parse_call
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -135,7 +137,9 @@ class VllmBackend:
         self.engine, self.tokenizer, self._generation_config = engine, tokenizer, generation_config
 
     @classmethod
-    def load(cls, name: str | Path) -> VllmBackend:
+    def load(cls, name: str | Path, **options: Any) -> VllmBackend:
+        """options: of vLLM's engine."""
+        import torch
         from transformers import GenerationConfig
 
         from upside.models.loading import load_tokenizer, locate
@@ -147,9 +151,10 @@ class VllmBackend:
         except OSError:  # a checkpoint need not have one
             configured = None
         vllm = importlib.import_module("vllm")
-        engine = vllm.LLM(
-            model=source, load_format="safetensors", generation_config="vllm", trust_remote_code=False, seed=0
-        )
+        fixed = {"load_format": "safetensors", "generation_config": "vllm", "trust_remote_code": False, "seed": 0}
+        # on the CPU vLLM 0.32 cannot rewind the seed of a response whose prompt it reads in parts
+        whole = {} if torch.cuda.is_available() else {"enable_chunked_prefill": False}
+        engine = vllm.LLM(model=source, **{**whole, **options, **fixed})
         return cls(engine, tokenizer, configured)
 
     def end_ids(self, task: object) -> list[int]:
@@ -176,23 +181,53 @@ class VllmBackend:
 BACKENDS: dict[str, Any] = {"upside": UpsideBackend, "transformers": TransformersBackend, "vllm": VllmBackend}
 
 
-def choose(name: str = "auto") -> tuple[str, str]:
-    """(backend, why): for "auto" vLLM where it is installed and there is a GPU, else the package's own sampler. Raises
-    ValueError for a name that is none and for one that is not installed."""
+@dataclass(frozen=True)
+class Choice:
+    """A backend by name. options: what vLLM's engine is started with. why: in words, for the screen."""
+
+    name: str
+    options: dict[str, Any]
+    why: str
+
+    def __str__(self) -> str:
+        return format_call(self.name, self.options)
+
+    @property
+    def batch_size(self) -> int:
+        """Responses at once, where the caller does not say."""
+        size: int = BACKENDS[self.name].batch_size
+        return size
+
+    def load(self, model: str | Path) -> Backend:
+        """The backend with that model in it."""
+        backend: Backend = BACKENDS[self.name].load(model, **self.options)
+        return backend
+
+
+def choose(spec: str = "auto") -> Choice:
+    """The backend that a spec names; "auto" is vLLM where it is installed and there is a GPU, else the package's own
+    sampler. `vllm:key=value,…` starts vLLM's engine with these options (gpu_memory_utilization, max_model_len,
+    tensor_parallel_size, dtype, …). Raises ValueError for a name that is none, for one that is not installed, and for
+    options of the others."""
     installed = importlib.util.find_spec("vllm") is not None
+    name, options = parse_call(spec, opening=":", closing="")
     if name == "auto":
         import torch
 
-        if not torch.cuda.is_available():
-            return "upside", "auto: there is no GPU"
-        return ("vllm", "auto: installed, and there is a GPU") if installed else ("upside", "auto: no vllm installed")
-    if name not in BACKENDS:
-        near = difflib.get_close_matches(str(name), [*BACKENDS, "auto"], n=1)
+        gpu = torch.cuda.is_available()
+        name = "vllm" if gpu and installed else "upside"
+        why = "auto: there is no GPU" if not gpu else f"auto: vllm is {'' if installed else 'not '}installed"
+    elif name not in BACKENDS:
+        near = difflib.get_close_matches(name, [*BACKENDS, "auto"], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, got {name!r}{hint}")
-    if name == "vllm" and not installed:
+    elif name == "vllm" and not installed:
         raise ValueError("backend vllm is not installed; pip install vllm, or use the backend upside")
-    return name, "as asked"
+    else:
+        why = "as asked"
+    if options and name != "vllm":
+        raise ValueError(f"backend {name} takes no options, got {', '.join(options)}; only vllm does")
+    return Choice(name, options, why)
 
 
 def load_model(model: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from upside.evaluation import fingerprint
-from upside.evaluation.backends import BACKENDS, Backend, choose
+from upside.evaluation.backends import Backend, Choice, choose
 from upside.evaluation.generate import batches
 from upside.evaluation.journal import Journal
 from upside.evaluation.judging import Judge, Row
@@ -57,7 +57,8 @@ def run_evaluation(
     a preset (`upside.evaluation.sampling.PRESETS`), in which every explicit setting wins. Prompts over
     `max_prompt_tokens` are left out and counted. pass_at: the k of pass@k (default: powers of two). on_failure: a
     response without a verdict is left out ("exclude") or counts as wrong ("wrong"). batch_size: responses at once
-    (default: the backend's). backend: "auto", "upside", "transformers" or "vllm".
+    (default: the backend's). backend: "auto", "upside", "transformers", "vllm" or "vllm:key=value,…"
+    (`backends.choose`).
 
     baseline: another model, answered with the same problems, settings and seeds, or the output folder of a finished
     evaluation; its paired differences are printed below. output: folder for `evaluation.json` and
@@ -75,18 +76,18 @@ def run_evaluation(
         max_new_tokens=max_new_tokens,
     )  # fmt: skip
     _check(chosen, pass_at, on_failure, batch_size)
-    name, why = choose(backend)
+    answering = choose(backend)
     sets = load_sets(data, options or {}, split, problems, seed)
     base = Suite.load(baseline, on_failure) if baseline and is_finished(Path(baseline)) else None
     tokenizer = _tokenizer(model)
     other = _tokenizer(baseline) if baseline is not None and base is None else tokenizer
     preset = f"sampling {sampling}: " if sampling else ""
-    _say(console, f"{preset}{chosen}; seed {seed}; backend {name} ({why})")
+    _say(console, f"{preset}{chosen}; seed {seed}; backend {answering} ({answering.why})")
     for each in sets:
         if each.dropped:
             reasons = ", ".join(f"{count} {reason}" for reason, count in each.dropped.items())
             _say(console, f"{each.name}: left out {reasons}")
-    run = _Run(name, chosen, batch_size or BACKENDS[name].batch_size, seed, tuple(pass_at), on_failure, console)
+    run = _Run(answering, chosen, batch_size or answering.batch_size, seed, tuple(pass_at), on_failure, console)
     suite, asked = run.evaluate(model, tokenizer, sets, output, max_prompt_tokens, base)
     if baseline is not None and base is None:
         folder = Path(output) / "baseline" if output is not None else None
@@ -100,7 +101,7 @@ class _Run:
     """One way of answering, for the model and its baseline alike."""
 
     def __init__(
-        self, backend: str, sampling: Sampling, batch_size: int, seed: int, pass_at: tuple[int, ...],
+        self, backend: Choice, sampling: Sampling, batch_size: int, seed: int, pass_at: tuple[int, ...],
         on_failure: OnFailure, console: Console,
     ) -> None:  # fmt: skip
         self.backend, self.sampling, self.batch_size, self.seed = backend, sampling, batch_size, seed
@@ -112,7 +113,8 @@ class _Run:
     ) -> tuple[Suite, list[ProblemSet]]:  # fmt: skip
         """The suite of a model, and the sets without the prompts that were too long for it. base: a baseline that is
         there already; where it cannot be compared with, nothing is answered."""
-        context = fingerprint.context_of(model)
+        limits = [fingerprint.context_of(model), self.backend.options.get("max_model_len")]
+        context = min((limit for limit in limits if limit), default=None)
         parts = [prompted(each, tokenizer, self.sampling, context, max_prompt_tokens) for each in sets]
         for part in parts:
             self._tell(part, model, context)
@@ -156,7 +158,7 @@ class _Run:
             plan = batches(part.prompts, part.sampling.samples, self.batch_size)
             missing = [i for i in range(len(plan)) if (part.of.name, i) not in known]
             if missing and loaded is None:
-                loaded = BACKENDS[self.backend].load(model)
+                loaded = self.backend.load(model)
             rows = {i: known[part.of.name, i] for i in range(len(plan)) if i not in missing}
             if loaded is not None and missing:
                 self._batches(part, plan, missing, loaded, rows, journal)
@@ -189,7 +191,7 @@ class _Run:
 
         return {
             "model": {"name": str(model), "weights": fingerprint.of_model(model), "tokenizer": tokenizer},
-            "backend": self.backend,
+            "backend": str(self.backend),
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "sampling": as_dict(self.sampling),
             "batch_size": self.batch_size,

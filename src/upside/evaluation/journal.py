@@ -62,6 +62,8 @@ class Journal:
         self._file = path.open("a+b")
         _lock(self._file, self.folder)
         lines, whole = self._read()
+        if len(lines) < 2:  # nothing was answered yet: whatever the settings, nothing is lost
+            lines, whole = [], 0
         self._file.truncate(whole)
         if not lines:
             self._write({"settings": self.settings})

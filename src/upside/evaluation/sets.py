@@ -133,7 +133,7 @@ def prompted(
             f"{chosen.name}: every prompt is over max_prompt_tokens={max_prompt_tokens}; the shortest has {shortest}"
         )
     if len(kept) < len(prompts):
-        dropped = {**chosen.dropped, f"over {max_prompt_tokens} prompt tokens": len(prompts) - len(kept)}
+        dropped = {**chosen.dropped, "too_long": len(prompts) - len(kept)}
         chosen = replace(chosen, problems=[chosen.problems[i] for i in kept], dropped=dropped)
     prompts = [prompts[i] for i in kept]
     try:

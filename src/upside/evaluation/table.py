@@ -65,10 +65,11 @@ def differences(paired: Paired) -> list[tuple[str, str, str, str, str]]:
 
 def verdict(difference: Difference) -> str:
     """What a difference of accuracy says, in words."""
-    points = f"{100 * difference.difference:+.1f} points"
-    if difference.within_noise:
-        return f"within noise: {points}, but the interval holds 0"
-    return f"{'better' if difference.difference > 0 else 'worse'} than the baseline by more than noise: {points}"
+    d = difference
+    points = f"{100 * d.difference:+.1f} points (95% interval {100 * d.low:+.1f} to {100 * d.high:+.1f})"
+    if d.within_noise:
+        return f"within noise: {points}"
+    return f"{'better' if d.difference > 0 else 'worse'} than the baseline by more than noise: {points}"
 
 
 def describe(evaluation: Evaluation, title: str = "Evaluation") -> Table:
