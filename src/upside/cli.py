@@ -117,7 +117,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 @click.option("--temperature", type=float, default=None, help="[default: 1]")
 @click.option("--top-p", type=float, default=None, help="[default: 1, off]")
 @click.option("--top-k", type=int, default=None, help="[default: 0, off]")
-@click.option("--max-new-tokens", type=int, default=None, help="[default: 96 for the bundled tasks, else 2048]")
+@click.option("--max-new-tokens", type=int, default=None, help="[default: 96 for the generated tasks, else 2048]")
 @click.option("--max-prompt-tokens", type=int, default=None, help="Leave out longer prompts.")
 @click.option("--pass-at", metavar="K,K,…", default="", help="Which pass@k. [default: powers of two up to -k]")
 @click.option(

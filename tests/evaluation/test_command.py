@@ -46,6 +46,25 @@ def test_two_sets_and_their_files(folders, tmp_path):
     assert max(map(len, shown.split("intervals:")[0].splitlines()[1:])) <= 80
 
 
+@pytest.mark.parametrize("name", ["math500", "gsm8k"])
+def test_a_public_set_and_the_mathematical_verifier(folders, tmp_path, name):
+    """From a local sample, in a batch: prompts that do not fit are counted; noise is no answer."""
+    data = Path(__file__).parents[1] / "data" / {"math500": "math500.jsonl", "gsm8k": "gsm8k_test.jsonl"}[name]
+    console, out = screen()
+    found = run_evaluation(
+        folders[0], [name, "k=knights"], options={f"{name}.path": str(data)}, problems=3 if name == "gsm8k" else 8,
+        samples=2, max_new_tokens=10, max_prompt_tokens=245, output=tmp_path, console=console,
+    )  # fmt: skip
+    rows = found[name].rows
+    assert rows
+    assert {row.outcome for row in rows} <= {"unparsed", "wrong"}
+    assert found[name].accuracy.value == 0.0
+    settings = found.settings["sets"][name]
+    assert settings["problems"] == len(rows) // 2
+    if dropped := settings["dropped"].get("too_long"):
+        assert f"{name}: left out {dropped} too_long" in out.getvalue()
+
+
 def test_the_same_command_again_shows_the_same_and_answers_nothing(folders, tmp_path):
     first = run_evaluation(folders[0], "arithmetic", **SMALL, output=tmp_path, console=screen()[0])
     before = contents(tmp_path)

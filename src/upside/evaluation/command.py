@@ -15,7 +15,7 @@ from upside.evaluation.judging import Judge, Row
 from upside.evaluation.progress import shown
 from upside.evaluation.results import Evaluation, OnFailure
 from upside.evaluation.run import respond
-from upside.evaluation.sampling import BUNDLED_TASKS, Sampling, as_dict, resolve
+from upside.evaluation.sampling import SHORT_TASKS, Sampling, as_dict, resolve
 from upside.evaluation.sets import ProblemSet, Prompted, load_sets, named, prompted
 from upside.evaluation.suite import FIGURES, RESPONSES, Suite, flat_settings, is_finished
 from upside.evaluation.table import describe_paired, describe_suite, verdict
@@ -70,7 +70,7 @@ def run_evaluation(
     from rich.console import Console
 
     console = console or Console()
-    short = all(spec in BUNDLED_TASKS for spec in named(data).values())
+    short = all(spec in SHORT_TASKS for spec in named(data).values())
     chosen = resolve(
         sampling, short=short, samples=samples, greedy=greedy, temperature=temperature, top_p=top_p, top_k=top_k,
         max_new_tokens=max_new_tokens,
@@ -83,10 +83,6 @@ def run_evaluation(
     other = _tokenizer(baseline) if baseline is not None and base is None else tokenizer
     preset = f"sampling {sampling}: " if sampling else ""
     _say(console, f"{preset}{chosen}; seed {seed}; backend {answering} ({answering.why})")
-    for each in sets:
-        if each.dropped:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in each.dropped.items())
-            _say(console, f"{each.name}: left out {reasons}")
     run = _Run(answering, chosen, batch_size or answering.batch_size, seed, tuple(pass_at), on_failure, console)
     suite, asked = run.evaluate(model, tokenizer, sets, output, max_prompt_tokens, base)
     if baseline is not None and base is None:
@@ -106,6 +102,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.backend, self.sampling, self.batch_size, self.seed = backend, sampling, batch_size, seed
         self.pass_at, self.on_failure, self.console = pass_at, on_failure, console
+        self.told: set[str] = set()
 
     def evaluate(
         self, model: str | Path, tokenizer: PreTrainedTokenizerBase, sets: Sequence[ProblemSet],
@@ -201,6 +198,10 @@ class _Run:
         }
 
     def _tell(self, part: Prompted, model: str | Path, context: int | None) -> None:
+        name, dropped = part.of.name, part.of.dropped
+        if dropped and name not in self.told:
+            self.told.add(name)
+            self._say(f"{name}: left out {', '.join(f'{count} {reason}' for reason, count in dropped.items())}")
         limit = part.sampling.max_new_tokens
         if limit < self.sampling.max_new_tokens:
             longest = max(map(len, part.prompts))

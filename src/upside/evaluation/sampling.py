@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 BUNDLED_TASKS = ("reasoner", "arithmetic", "knights")
-"""Tasks of short answers: 96 tokens are enough."""
+"""Tasks whose responses have strategies."""
+
+SHORT_TASKS = (*BUNDLED_TASKS, "fewshot_arithmetic")
+"""Generated tasks of short answers: 96 tokens are enough."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ _DEFAULTS: dict[str, Any] = {"samples": 16, "temperature": 1.0, "top_p": 1.0, "t
 
 def resolve(preset: str | None, *, short: bool = False, **explicit: Any) -> Sampling:
     """The sampling of a preset (a key of PRESETS; None: 16 responses at temperature 1), with every explicit setting
-    that is not None in its place. greedy without a number of samples draws one. short: the tasks are the bundled
-    ones, whose limit defaults to 96 tokens instead of 2048. Raises ValueError for an unknown preset and for what
+    that is not None in its place. greedy without a number of samples draws one. short: the tasks are
+    SHORT_TASKS, whose limit defaults to 96 tokens instead of 2048. Raises ValueError for an unknown preset and for what
     Sampling refuses."""
     if preset is not None and preset not in PRESETS:
         near = difflib.get_close_matches(str(preset), PRESETS, n=1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from upside.evaluation.fingerprint import digest, of_problems
 from upside.evaluation.run import check_problems, within_context
-from upside.evaluation.sampling import BUNDLED_TASKS, Sampling
+from upside.evaluation.sampling import BUNDLED_TASKS, SHORT_TASKS, Sampling
 from upside.tasks import Split, load_task
 from upside.tasks.base import Problem, Task
 from upside.tasks.prompts import prompt_ids
@@ -110,7 +110,8 @@ def load_sets(
     for name, spec in specs.items():
         task = load_task(spec, **by_name[name])
         problems = task.problems(split, _count(spec, count), seed)
-        dropped = {reason: n for reason, n in getattr(task, "dropped", {}).items() if n}
+        elsewhere = "in_test_split" if split == "test" else ""  # rows that the other split lost to this one
+        dropped = {reason: n for reason, n in getattr(task, "dropped", {}).items() if n and reason != elsewhere}
         check_problems(problems)
         sets.append(ProblemSet(name, spec, by_name[name], split, task, problems, dropped))
     return sets
@@ -153,5 +154,5 @@ def style_of(spec: str) -> Any:
 
 def _count(spec: str, count: int | None) -> int | None:
     if count is None:
-        return GENERATED if spec in BUNDLED_TASKS or spec.startswith("reasoning_gym:") else None
+        return GENERATED if spec in SHORT_TASKS or spec.startswith("reasoning_gym:") else None
     return count or None
