@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import upside
 
 ROOT = Path(__file__).parents[1]
@@ -33,19 +31,19 @@ commands = [line.split("#")[0].strip() for block in blocks("bash") for line in b
 upside_commands = [line for line in commands if line.startswith("upside ")]
 
 
-@pytest.mark.parametrize("line", upside_commands)
-def test_the_commands_of_the_readme_run(line: str, tmp_path: Path) -> None:
-    arguments = shlex.split(line)[1:]
-    arguments = [str(ROOT / a) if a.startswith("recipes/") else a for a in arguments]
-    done = subprocess.run(
-        [sys.executable, "-m", "upside.cli", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip()
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    """In order and in one folder, as somebody would who follows it."""
+    for line in upside_commands:
+        arguments = shlex.split(line)[1:]
+        arguments = [str(ROOT / a) if a.startswith("recipes/") else a for a in arguments]
+        command = [sys.executable, "-m", "upside.cli", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{line}\n{done.stderr[-2000:]}"
+        assert done.stdout.strip(), line
 
 
 def test_the_readme_shows_commands_of_each_kind() -> None:
-    assert {line.split()[1] for line in upside_commands} == {"estimators", "plan", "evaluate", "train"}
+    assert {line.split()[1] for line in upside_commands} == {"estimators", "plan", "evaluate", "train", "tasks"}
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:
