@@ -60,7 +60,8 @@ def test_names(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert load_model("owner/name")[0].num_parameters() == load_model(folder)[0].num_parameters()
 
 
-def test_a_hub_id_that_cannot_be_reached() -> None:
+def test_a_hub_id_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # the switch HF_HUB_OFFLINE=1 sets
     with pytest.raises(
         FileNotFoundError, match="cannot load 'owner/no-such-model': there is no such folder, and on the hub: "
     ):
