@@ -37,11 +37,9 @@ class Problems:
 
     def notes(self, limit: int) -> list[str]:
         """A line for each reason; limit: tokens a prompt may have."""
-        too_long = f"prompts longer than max_prompt_tokens={limit}"
-        return [
-            f"dropped {count} {too_long if reason == 'too_long' else f'rows: {reason}'} (first: {self.examples[reason]})"
-            for reason, count in self.dropped.items()
-        ]
+        words = {reason: f"rows: {reason}" for reason in self.dropped}
+        words["too_long"] = f"prompts longer than max_prompt_tokens={limit}"
+        return [f"dropped {n} {words[reason]} (first: {self.examples[reason]})" for reason, n in self.dropped.items()]
 
 
 def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
