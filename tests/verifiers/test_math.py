@@ -66,12 +66,35 @@ def test_any_text_has_a_reading(text):
 
 
 @pytest.mark.parametrize(
-    "core", ["{", "$", "\\boxed{", "\\text{", "1,", "answer is ", "=", "(", "\\frac", " ", "\\sqrt("]
+    "core",
+    [
+        "{",
+        "$",
+        r"\boxed{",
+        r"\text{",
+        r"\text{ } ",
+        "1,",
+        "answer is ",
+        "=",
+        "(",
+        r"\frac",
+        " ",
+        r"\sqrt(",
+        "7",
+        r"\(",
+        r"\\(",
+        r"\[1",
+        r"\boxed{1} and ",
+        "<answer>",
+        "1 ",
+    ],
 )
 def test_reading_hostile_text_is_cheap(core):
+    """Nothing in the calling process takes more than linear time in a long response."""
     start = time.process_time()
-    read((core * 2_000)[:2_000])
-    math_answer(core * 20_000)
+    read(f"x{core * 2_000}"[:2_000])
+    for text in (core * (100_000 // len(core)), f"answer{core * (100_000 // len(core))}x"):
+        math_answer(text)
     assert time.process_time() - start < 2.0
 
 

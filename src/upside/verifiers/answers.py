@@ -37,9 +37,13 @@ _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _DECIMAL = re.compile(r"([-+]?)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d{1,4}))?", re.ASCII)
 _FRAC = re.compile(r"([-+]?)\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
 _BETWEEN_BOXES = re.compile(r"(?:[\s$,;]|\\[,;:!() ]|\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b|[a-z]\s*=)*")
-_ANSWER_IS = re.compile(r"\banswer(?:\s+is)?\s*(?:\*\*)?\s*(?::|=|(?<=is)\s)\s*(?:\*\*)?[ \t]*(?=\S)", re.IGNORECASE)
+_ANSWER_IS = re.compile(  # the counts are bounded, or a run of spaces would be searched in quadratic time
+    r"\banswer(?:\s{1,4}is\b\s{0,4}:?|\s{0,4}(?:\*\*)?\s{0,4}[:=])\s{0,4}(?:\*\*)?\s{0,4}(?=\S)", re.IGNORECASE
+)
 _VALUE_IS = re.compile(r"(?:\b(?:is|are|equals)\b|=)\s*")
-_FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_FORMULA = re.compile(  # none runs over the start of another: linear in the text
+    r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+)\$|(?<!\\)\\\(((?:[^\\]|\\[^()])+)\\\)|(?<!\\)\\\[((?:[^\\]|\\[^\[\]])+)\\\]"
+)
 _SENTENCE_END = re.compile(r"(?<=[^\d\s])\.(?:\s|$)|(?<=\d)\.(?=\s+[A-Z]|\s*$)")
 _PROSE_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
 _WHOLE_PHRASE = re.compile(

@@ -19,7 +19,8 @@ _MIXED = re.compile(
     re.ASCII,
 )
 _TEN = re.compile(
-    r"([-+]?\d*\.?\d+)\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*(?:\{\s*([-+]?\d{1,4})\s*\}|([-+]?\d{1,4}))", re.ASCII
+    r"([-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60}))\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*(?:\{\s*([-+]?\d{1,4})\s*\}|([-+]?\d{1,4}))",
+    re.ASCII,
 )
 _REPEATING = re.compile(
     r"([-+]?)(\d{0,40})\.(\d{0,40})(?:\\(?:overline|bar)\s*\{?(\d{1,40})\}?|\((\d{1,40})\))", re.ASCII

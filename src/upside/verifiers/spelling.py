@@ -27,7 +27,7 @@ _ORDINAL = re.compile(r"(\d)\s*(?:\^\s*\{?\s*)?(?:st|nd|rd|th)\s*\}?")
 _PERCENT = re.compile(r"\s*(?:\\%|\b(?:percent|pct|percentage)(?:\s+points?)?)\s*$")
 _DEGREES = re.compile(r"\s*(?:\^\\circ\s*([CF]?)|\bdegrees?(?:\s+([CF]|Celsius|Fahrenheit))?)\s*$")
 _TRIG = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
-_ANGLE = re.compile(r"(\d+(?:\.\d+)?)\s*\^\\circ")
+_ANGLE = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*\^\\circ")
 _NO_UNIT = re.compile(
     r"(?:and|or|mod|if|for|when|where|choose|to|times|plus|minus|over|squared|cubed|factorial|divided|half|halves|"
     r"thirds?|quarters?|[a-z]+ths?)\b"
@@ -211,7 +211,7 @@ def _for_parser(text: str) -> str:
     text = re.sub(r"\\approx.*$", "", text) if "\\approx" in text[1:] else text
     if not re.search(r"(?:[(\[]|\\\{)\s*[-\d]", text):
         text = re.sub(r"(?<![\d.,])(\d{1,3}(?:,\d{3})+)(?![\d,])", lambda m: m.group().replace(",", ""), text)
-    text = re.sub(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d{1,20})\}", _repeating_latex, text)
+    text = re.sub(r"(?<!\d)(\d{0,40})\.(\d{0,40})\\(?:overline|bar)\s*\{(\d{1,20})\}", _repeating_latex, text)
     return text.strip()
 
 
