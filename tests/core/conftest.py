@@ -1,9 +1,6 @@
 import pytest
-import torch
 
 from upside import registry
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture

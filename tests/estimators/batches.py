@@ -6,7 +6,6 @@ import torch
 
 import upside
 
-torch.set_num_threads(1)
 
 CHAINS = [
     "canon:mu=0.3 > reference_margin > adora_weight",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,11 +40,11 @@ class Backend(Protocol):
         ...
 
 
-class _InProcess:
+class _InProcess(ABC):
     """A transformers model held in this process. A batch draws from one stream of random numbers, seeded by its first
     row; the caller's random state and the model's training mode are as before afterwards."""
 
-    name = ""
+    name: str
     batch_size = 256
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -66,8 +67,9 @@ class _InProcess:
             torch.manual_seed(seeds[0])
             return self._run(prompts, eos_ids, sampling)
 
+    @abstractmethod
     def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
-        raise NotImplementedError
+        """One batch, under the caller's seed."""
 
 
 class UpsideBackend(_InProcess):

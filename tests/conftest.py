@@ -1,9 +1,10 @@
+"""What more than one package of tests uses."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-import tiny
 import torch
 
 
@@ -14,4 +15,7 @@ def _one_thread() -> None:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny untrained model's folder."""
+    import tiny  # imports transformers, which most tests do without
+
     return tiny.model_folder(tmp_path_factory.mktemp("tiny"))
