@@ -40,7 +40,14 @@ def main(debug: bool) -> None:
 @main.command()
 @click.argument("arguments", nargs=-1, metavar="[RECIPE] [KEY=VALUE]...")
 @click.option("--dry-run", is_flag=True, help="Validate the recipe and print it resolved; train nothing.")
-def train(arguments: tuple[str, ...], dry_run: bool) -> None:
+@click.option(
+    "--engine",
+    type=click.Choice(["trl", "verl"]),
+    default="trl",
+    show_default=True,
+    help="trl: this machine, or several processes under torchrun or accelerate launch. verl: Ray.",
+)
+def train(arguments: tuple[str, ...], dry_run: bool, engine: str) -> None:
     """Train a model as RECIPE says: a YAML file, or the name of a shipped recipe (default: reasoner).
 
     KEY=VALUE changes a key of the recipe, for example
@@ -49,12 +56,16 @@ def train(arguments: tuple[str, ...], dry_run: bool) -> None:
       upside train estimator=canon_inter seed=1 steps=100
       upside train my_recipe.yaml eval.problems=64 output=runs/first
       upside train papers/aapo_7b --dry-run
+      torchrun --standalone --nproc_per_node 2 -m upside.cli train steps=20
     """
     from upside.training.outlook import outlook
     from upside.training.recipe import load, to_yaml
 
     path, overrides = _split(arguments)
     recipe = load(path, overrides)
+    if engine == "verl":
+        _train_on_verl(recipe, dry_run)
+        return
     if dry_run:
         notes = outlook(recipe)
         click.echo(to_yaml(recipe), nl=False)
@@ -69,6 +80,20 @@ def train(arguments: tuple[str, ...], dry_run: bool) -> None:
     except Interrupted as stop:
         click.echo(str(stop))
         sys.exit(130)
+
+
+def _train_on_verl(recipe: Any, dry_run: bool) -> None:
+    try:
+        import ray  # noqa: F401
+        import verl  # noqa: F401
+
+        from upside.engines.verl import launch
+    except ImportError as error:
+        raise ValueError(
+            f"--engine verl: {error}; install verl and Ray with: pip install 'upside[verl]', "
+            "or leave --engine out to train with TRL"
+        ) from error
+    launch.train(recipe, dry_run=dry_run)
 
 
 def _split(arguments: tuple[str, ...]) -> tuple[str | None, list[str]]:

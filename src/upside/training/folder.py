@@ -24,11 +24,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from upside.training import world
 from upside.training.recipe import Recipe, load, to_yaml
 
 # what may differ between a run and its continuation
 FREE_ON_RESUME = {
-    "steps", "eval", "save_every", "keep_checkpoints", "output", "resume", "report_to", "threads", "name",
+    "steps", "eval", "save_every", "keep_checkpoints", "output", "resume", "report_to", "threads", "processes", "name",
 }  # fmt: skip
 NULLABLE = {"outcome": "string", "correct": "bool", "reference_reward": "double"}  # types of columns that may be empty
 PACKAGES = ("upside", "torch", "trl", "transformers", "accelerate", "datasets", "tokenizers", "omegaconf")
@@ -76,7 +77,8 @@ class RunFolder:
             raise RunFolderError(f"output: {folder.path} holds no run to resume; leave out resume=true to start one")
         folder.rollouts.mkdir(parents=True, exist_ok=True)
         folder.checkpoints.mkdir(exist_ok=True)
-        folder.recipe_file.write_text(to_yaml(dataclasses.replace(recipe, output=str(recipe.folder), resume=False)))
+        resolved = dataclasses.replace(recipe, output=str(recipe.folder), resume=False, processes=world.size())
+        folder.recipe_file.write_text(to_yaml(resolved))
         (folder.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
         return folder
 
@@ -153,6 +155,8 @@ class RunFolder:
 
 def resume_command(folder: RunFolder) -> str:
     """The command that continues the run, to be typed as it is."""
+    if world.size() > 1:
+        return world.launch_command(world.size(), ["train", str(folder.recipe_file), "resume=true"])
     return f"upside train {shlex.quote(str(folder.recipe_file))} resume=true"
 
 

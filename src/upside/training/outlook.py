@@ -9,6 +9,7 @@ from typing import Any
 
 import upside
 from upside.training.recipe import Recipe, RecipeError
+from upside.training.world import check_shares
 
 
 def cautions(recipe: Recipe) -> list[str]:
@@ -32,6 +33,7 @@ def outlook(recipe: Recipe) -> list[str]:
     from upside.rewards import load_reward
     from upside.tasks import load_task
 
+    check_shares(recipe, recipe.processes or 1)
     needs = ", ".join(sorted(upside.estimator(recipe.estimator).needs)) or "rewards and groups only"
     responses = recipe.steps * recipe.responses
     lines = [

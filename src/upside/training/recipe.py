@@ -125,7 +125,8 @@ class Recipe:
     keep_checkpoints: int = 2
     resume: bool = False
     report_to: list[str] = field(default_factory=list)  # tensorboard, wandb, trackio
-    threads: int | None = None  # CPU threads; None: one per free core, at most 4
+    processes: int | None = None  # how many must be there (torchrun starts them); None: as many as were started
+    threads: int | None = None  # CPU threads of a process; None: one per free core, at most 4
     length_buckets: int = 4  # parts of similar length in which a batch is scored
     skip_zero_advantage: bool = True  # no forward and backward pass for responses that train nothing
     trl: dict[str, Any] = field(default_factory=dict)  # further fields of trl.GRPOConfig, as they are
@@ -204,7 +205,7 @@ def check(recipe: Recipe) -> None:
     least = {
         "steps": 1, "prompts_per_step": 1, "group_size": 2, "minibatches": 1, "num_iterations": 1, "micro_batch": 1,
         "max_prompt_tokens": 1, "max_new_tokens": 1, "top_k": 0, "save_every": 1, "keep_checkpoints": 1, "threads": 1,
-        "length_buckets": 1, "train_problems": 1, "beta": 0, "warmup": 0, "weight_decay": 0, "epsilon": 0, "seed": 0,
+        "processes": 1, "length_buckets": 1, "train_problems": 1, "beta": 0, "warmup": 0, "weight_decay": 0, "epsilon": 0, "seed": 0,
         "eval.problems": 0, "eval.samples": 0, "eval.every": 0, "eval.batch_size": 1, "eval.max_new_tokens": 1,
     }  # fmt: skip
     for key, low in least.items():

@@ -22,7 +22,7 @@ from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
 from upside.tasks import Problem
-from upside.training import setup
+from upside.training import setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
 from upside.training.folder import RunFolder, resume_command
@@ -49,7 +49,7 @@ class Run:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.main = int(os.environ.get("RANK", "0")) == 0
+        self.main = world.rank() == 0
         self.console = Console(quiet=not self.main)
         self.estimator = upside.estimator(recipe.estimator)
         self.seconds: dict[str, float] = {}
@@ -73,6 +73,7 @@ class Run:
         warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
+        world.check(self.recipe)
         threads = set_threads(self.recipe.threads)
         config = setup.trainer_config(self.recipe, self.recipe.folder / "checkpoints")
         with self._phase("load"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from upside.rewards import Rewards, load_rewards
 from upside.tasks import Problem, Task, load_task
 from upside.training.prompts import fitting
 from upside.training.recipe import Recipe, RecipeError
+from upside.training.world import size
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,8 @@ def make_rewards(recipe: Recipe, task: Task) -> Rewards:
 
 def trainer_config(recipe: Recipe, output: Path) -> GRPOConfig:
     """The recipe in TRL's words. RecipeError when the batch cannot be cut as asked."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world = size()
     per_update = recipe.responses // recipe.minibatches
-    if per_update % world:
-        raise RecipeError(f"{per_update} responses per optimiser step cannot be shared by {world} processes evenly")
     micro = min(recipe.micro_batch or per_update // world, per_update // world)
     if (per_update // world) % micro:
         raise RecipeError(f"micro_batch: {micro} does not divide the {per_update // world} responses of an update")
