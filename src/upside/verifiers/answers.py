@@ -42,7 +42,7 @@ _ANSWER_IS = re.compile(  # the counts are bounded, or a run of spaces would be 
 )
 _VALUE_IS = re.compile(r"(?:\b(?:is|are|equals)\b|=)\s*")
 _FORMULA = re.compile(  # none runs over the start of another: linear in the text
-    r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+)\$|(?<!\\)\\\(((?:[^\\]|\\[^()])+)\\\)|(?<!\\)\\\[((?:[^\\]|\\[^\[\]])+)\\\]"
+    r"\$\$([^$]+)\$\$|(?<!\\)\$((?:[^$\n\\]|\\.)+)\$|(?<!\\)\\\(((?:[^\\]|\\[^()])+)\\\)|(?<!\\)\\\[((?:[^\\]|\\[^\[\]])+)\\\]"
 )
 _SENTENCE_END = re.compile(r"(?<=[^\d\s])\.(?:\s|$)|(?<=\d)\.(?=\s+[A-Z]|\s*$)")
 _PROSE_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
@@ -165,14 +165,14 @@ def _boxes(text: str) -> list[tuple[int, int]]:
 
 def _last_run(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The last span with those before it that stand in one list with it."""
-    run = [spans[-1]]
+    run = [spans[-1]]  # from the last to the first
     for start, end in reversed(spans[:-1]):
-        between = text[end : run[0][0]]
+        between = text[end : run[-1][0]]
         opening = re.sub(r"^\}|\\(?:boxed|fbox)\s*\{$", "", between)
         if not re.search(r"[,;]|and|or", opening) or len(opening) > 60 or not _BETWEEN_BOXES.fullmatch(opening):
             break
-        run.insert(0, (start, end))
-    return run
+        run.append((start, end))
+    return run[::-1]
 
 
 def _last_box(text: str) -> tuple[int, int] | None:

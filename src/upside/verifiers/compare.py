@@ -15,6 +15,7 @@ import sympy
 from latex2sympy2_extended import latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, normalize_latex
 from sympy import Expr, I, MatrixBase, Rational, S, Symbol
+from sympy.logic.boolalg import BooleanAtom
 
 from upside.verifiers.numerals import GOLD_DIGITS, SURE_DIGITS, stands_for
 from upside.verifiers.scalars import DIGITS, evaluated, exact, scalars
@@ -69,20 +70,25 @@ def parsed(text: str) -> Parsed | None:
         value = latex2sympy(
             normalize_latex(reading.latex, _NORMAL), is_real=True, normalization_config=None, conversion_config=_CASE
         )
+        return Parsed(reading, _plain_symbols(value)) if _is_value(value) else None
     except MemoryError:
         raise
     except Exception:  # whatever the grammar and its actions raise, the text is none of the language
         return None
-    return Parsed(reading, _plain_symbols(value)) if _is_value(value) else None
 
 
 def _is_value(value: Any) -> bool:
-    return isinstance(value, (sympy.Basic, MatrixBase)) and not (isinstance(value, Expr) and value.has(S.NaN))
+    """Neither NaN nor a bare truth value: what the parser makes one of (`x=1,2` was) would equal all else that is."""
+    if isinstance(value, BooleanAtom) or (isinstance(value, Expr) and value.has(S.NaN)):
+        return False
+    return isinstance(value, (sympy.Basic, MatrixBase))
 
 
 def _plain_symbols(value: Any) -> Any:
-    """Symbols without assumptions (the parser's depend on the text around them); `i` is the imaginary unit."""
-    new = {s: I if s.name == "i" else Symbol(s.name) for s in value.atoms(Symbol)}
+    """Symbols without assumptions (the parser's depend on the text around them); `i` is the imaginary unit,
+    but where a sum runs over it."""
+    free = value.free_symbols
+    new = {s: I if s.name == "i" and s in free else Symbol(s.name) for s in value.atoms(Symbol)}
     return value.xreplace(new)
 
 

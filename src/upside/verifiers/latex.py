@@ -31,6 +31,8 @@ _LAYOUT = [
         (r"\\(?:left|right)\s*\.", " "),
         (r"(?<!\\)\\[,;:! ]|\\q?quad(?![a-zA-Z])|\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])|~", " "),
         (r"\\(?:displaystyle|textstyle|limits)(?![a-zA-Z])", " "),
+        (r"\\(?:text)?color\s*\{\w+\}", " "),
+        (r"\\(?:boldsymbol|bm|underline|mathbf|textbf|mathit)\s*\{([^{}a-zA-Z]*)\}", r"\1"),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\(?:leqslant|leq)(?![a-zA-Z])|<=", r"\\le "),
         (r"\\(?:geqslant|geq)(?![a-zA-Z])|>=", r"\\ge "),

@@ -18,7 +18,7 @@ from typing import Literal, cast, get_args
 from upside.verifiers.answers import MAX_ANSWER, math_answer
 from upside.verifiers.base import Outcome, Verdict
 from upside.verifiers.pool import Job, shared_pool
-from upside.verifiers.spelling import decide, read
+from upside.verifiers.spelling import decide, read, squeezed
 
 OnFailure = Literal["invalid", "wrong"]
 
@@ -91,7 +91,7 @@ class MathVerifier:
         reading = read(answer)
         if reading.number is not None:
             return f"{reading.number.value}{reading.mark}"
-        return (reading.plain.casefold() if reading.prose else reading.plain) or answer
+        return (reading.plain.casefold() if reading.prose else squeezed(reading.latex)) or answer
 
     def processes(self) -> list[int]:
         """Process ids of the running supervisors; empty before the first answer that needed one."""

@@ -3,6 +3,7 @@ their values. Runs in the pool's worker processes only."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,8 @@ from upside.verifiers.numerals import GOLD_DIGITS, SURE_DIGITS, stands_for, term
 
 DIGITS = 60  # of evaluation; constants that agree in DIGITS - 10 of them are equal
 POINTS = 5  # at which functions are compared; in the first three all variables are positive
+STEPS = (*range(-12, 37), 97, 100, 997, 1000)  # where functions that jump are compared as well
+_JUMPS = (sympy.floor, sympy.ceiling, sympy.frac, sympy.Mod)
 
 
 def scalars(g: Expr, a: Expr) -> bool:
@@ -80,12 +83,11 @@ def _approximates(g: Expr, a: Expr, exact_g: Expr, exact_a: Expr) -> bool:
 
 
 def _same_functions(g: Expr, a: Expr, free: list[Symbol]) -> bool:
-    """The same value at POINTS points where both are defined. Two formulas that differ anywhere else differ there,
+    """The same value at fixed points where both are defined. Two formulas that differ anywhere else differ there,
     but for a set of points of measure zero."""
     g, a = exact(g), exact(a)
     compared = 0
-    for point in range(POINTS):
-        values = {symbol: coordinate(point, k) for k, symbol in enumerate(free)}
+    for values in _points(g, a, free):
         x, y = g.xreplace(values), a.xreplace(values)
         try:
             numbers = [sympy.N(x, DIGITS), sympy.N(y, DIGITS)]
@@ -96,6 +98,17 @@ def _same_functions(g: Expr, a: Expr, free: list[Symbol]) -> bool:
                 return False
             compared += 1
     return compared >= 2 or (compared == 0 and library(g, a))
+
+
+def _points(g: Expr, a: Expr, free: list[Symbol]) -> Iterator[dict[Symbol, Rational]]:
+    """Where two functions are compared. Formulas with floors agree at most points though they differ: many more, at and
+    between whole numbers."""
+    for point in range(POINTS):
+        yield {symbol: coordinate(point, k) for k, symbol in enumerate(free)}
+    if g.has(*_JUMPS) or a.has(*_JUMPS):
+        for step in STEPS:
+            yield {symbol: Rational(step * (k + 1)) for k, symbol in enumerate(free)}
+            yield {symbol: step + coordinate(1, k) for k, symbol in enumerate(free)}
 
 
 def coordinate(point: int, k: int) -> Rational:

@@ -32,14 +32,18 @@ _NO_UNIT = re.compile(
     r"(?:and|or|mod|if|for|when|where|choose|to|times|plus|minus|over|squared|cubed|factorial|divided|half|halves|"
     r"thirds?|quarters?|[a-z]+ths?)\b"
 )
+_POWER = re.compile(r"\^\s*\{?\s*-?\d\s*\}?|(?<=[a-z])[23]\b|\(?\bmod\b.*")
+_SECOND_ANSWER = re.compile(r"\bor\b|\d")
 _LABEL = re.compile(r"(?:[A-Za-z][A-Za-z'\s]*?)(?:\s*[=:]|\s+(?:is|are|equals)\b)\s*(?=\S)")
 _LEAD = re.compile(r"(?:\\approx|\\sim|approximately|about|exactly|only|=|:)\s*", re.IGNORECASE)
 _AND = re.compile(r"\s*,?\s*(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])\s*")
 _CHOICE = re.compile(r"\(\s*([A-Z])\s*\)(?:\s+.*)?|([A-Z])(?:[.):](?:\s.*)?)?", re.DOTALL)
+_OTHER_CHOICE = re.compile(r"\(\s*[A-Z]\s*\)|(?<![A-Za-z])[A-Z][.):]|\b(?:or|and)\s+[A-Z]\b|^\s*[A-Z]\b\s*$")
 _TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?:\s*([ap])\.?\s*m\.?)?|(\d{1,2})\s*([ap])\.?m\.?", re.IGNORECASE)
 _WORD = re.compile(r"(?<![A-Za-z\\])(?:[A-Za-z]{4,}|[A-Z][a-z]{1,2})(?![A-Za-z])")
 _COMMAND = re.compile(r"\\(?:begin|operatorname)")
-_PLAIN = re.compile(rf"{_TEXT}|[\s{{}}]|\\[,;! ]|(?<!\d)\.(?!\d)|(?<=\d)\.(?!\d)|['\"]|\^\\circ")
+_PLAIN = re.compile(rf"{_TEXT}|(?<!\d)\s|\s(?!\d)|\\[,;! ]|(?<!\d)\.(?!\d)|(?<=\d)\.(?!\d)|['\"]")
+_IDLE_SPACE = re.compile(r"(?<![\w])\s+|\s+(?![\w])")
 _PHRASES = {
     **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions"), r"\emptyset"),
     **dict.fromkeys(("empty set", "the empty set"), r"\emptyset"),
@@ -54,7 +58,7 @@ class Reading:
     """An answer as it was read.
 
     latex: for the symbolic parser; "" when there is nothing to read.
-    plain: the same as bare text: equal texts are equal answers, of prose in any case.
+    plain: prose as bare text, which is compared in any case.
     number: its exact value if it is a plain number (mark not applied).
     prose: it is a name, a choice, a time: compared as text and never as symbols.
     mark: "%" or "°" that stood behind it. unit: the unit that did, canonical; "" for none or an unknown one.
@@ -104,7 +108,7 @@ def read(answer: str) -> Reading:
 
 
 def plain(text: str) -> str:
-    """Bare text: no spaces, braces, quotes, text commands."""
+    """Bare text: no spaces, quotes, text commands. Braces stay: `\\frac{11}{2}` is not `\\frac{1}{12}`."""
     return _PLAIN.sub(lambda m: plain(m.group(1)) if m.group(1) else "", text)
 
 
@@ -115,7 +119,7 @@ def _special(text: str) -> Reading | None:
     if phrase:
         return Reading(phrase, plain(phrase))
     choice = _CHOICE.fullmatch(bare)
-    if choice:
+    if choice and not _OTHER_CHOICE.search(bare, max(choice.end(1) + 1, choice.end(2) + 1)):
         letter = choice.group(1) or choice.group(2)
         return Reading(letter, letter, prose=True)
     time = _TIME.fullmatch(bare)
@@ -172,7 +176,7 @@ def _text_unit(text: str) -> tuple[str, str]:
             break
         start = match.start()
     head, tail = text[:start].rstrip(), _inlined(text[start:])
-    connects = re.fullmatch(r"\s*(?:and|or)?\s*", tail)
+    connects = re.fullmatch(r"\s*(?:and|or)?\s*", tail) or _SECOND_ANSWER.search(_POWER.sub("", tail))
     if (
         start == len(text)
         or connects
@@ -207,12 +211,24 @@ def _for_parser(text: str) -> str:
     """Last touches for the LaTeX grammar."""
     text = re.sub(r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup ", bare_names(text))
     text = re.sub(r"^[A-Za-z]\s*(?:\\in(?![a-z])|=(?=.*\\pm))\s*", "", text)
+    if _listed(text):  # x = 1, 2
+        text = re.sub(r"^[A-Za-z](?:_\{?\w\}?)?\s*=\s*(?=[^=<>]*$)", "", text)
     text = re.sub(r"_\s*\{?\s*\\(max|min)\s*\}?", r"_{\1}", text)
     text = re.sub(r"\\approx.*$", "", text) if "\\approx" in text[1:] else text
     if not re.search(r"(?:[(\[]|\\\{)\s*[-\d]", text):
         text = re.sub(r"(?<![\d.,])(\d{1,3}(?:,\d{3})+)(?![\d,])", lambda m: m.group().replace(",", ""), text)
     text = re.sub(r"(?<!\d)(\d{0,40})\.(\d{0,40})\\(?:overline|bar)\s*\{(\d{1,20})\}", _repeating_latex, text)
     return text.strip()
+
+
+def _listed(text: str) -> bool:
+    """Whether a comma stands outside all brackets."""
+    level = 0
+    for char in text:
+        level += (char in "([{") - (char in ")]}")
+        if char == "," and level <= 0:
+            return True
+    return False
 
 
 def _repeating_latex(match: re.Match[str]) -> str:
@@ -224,13 +240,17 @@ def decide(gold: Reading, answer: Reading) -> bool | None:
     """Whether the two are the same as far as text and plain numbers tell; None: algebra has to."""
     if gold.unit and answer.unit and gold.unit != answer.unit:
         return False
-    if gold.plain and gold.plain == answer.plain and gold.mark == answer.mark:
-        return True
     if gold.prose or answer.prose:
         return bool(gold.plain) and gold.plain.casefold() == answer.plain.casefold()
-    if gold.number is None or answer.number is None:
-        return None
-    return same_numbers(gold.number, answer.number, gold.mark, answer.mark)
+    if gold.number is not None and answer.number is not None:
+        return same_numbers(gold.number, answer.number, gold.mark, answer.mark)
+    same_text = squeezed(gold.latex) == squeezed(answer.latex) and gold.mark == answer.mark
+    return True if same_text and gold.latex else None
+
+
+def squeezed(text: str) -> str:
+    """Without the spaces that separate nothing: those in `1 2` and `\\pi x` stay."""
+    return _IDLE_SPACE.sub("", text)
 
 
 def same_numbers(gold: Numeral, answer: Numeral, gold_mark: str = "", answer_mark: str = "") -> bool:
