@@ -1,0 +1,162 @@
+"""verl's synchronous trainer with what estimators need beside rewards and lengths: `trainer.v1.trainer_mode=upside`.
+
+Everything else is verl's: `_compute_advantage` still does the work, in a context that holds the missing fields.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import transfer_queue as tq
+from torch import Tensor
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from upside.chains import Estimator
+from upside.engines.verl import fields
+from upside.engines.verl.estimators import Supply, supplied
+from upside.engines.verl.options import build, is_ours, read
+from upside.engines.verl.reference import Reference
+
+STATE_FILE = "advantage_estimator.json"
+
+
+@register_trainer("upside")
+class UpsideTrainer(PPOTrainerSync):
+    """PPOTrainerSync that supplies entropy, correctness, truncation, reference rewards, the step and named metrics.
+
+    It keeps the estimator's state beside verl's checkpoints and adds its metrics to verl's as `advantage/…`. With an
+    estimator that is not Upside's it is PPOTrainerSync. Settings of the mode are those of `sync`.
+    """
+
+    def __init__(self, config: Any) -> None:
+        config.trainer.v1.trainer_mode = "sync"  # verl branches on the name: replay buffer, queue in checkpoints
+        self.estimator: Estimator | None = None
+        self.reference: Reference | None = None
+        algorithm = config.algorithm
+        if is_ours(algorithm.adv_estimator):
+            self.options = read(algorithm)
+            self.estimator = build(algorithm.adv_estimator, self.options)
+            correction = algorithm.get("rollout_correction") or {}
+            if "entropy" in self.estimator.needs and correction.get("bypass_mode"):
+                raise ValueError(
+                    f"estimator {str(self.estimator)!r} needs entropy, which verl does not compute with "
+                    "algorithm.rollout_correction.bypass_mode=True; switch it off"
+                )
+        super().__init__(config)
+
+    def _setup(self) -> None:
+        super()._setup()
+        if self.estimator is None:
+            return
+        if "reference_rewards" in self.estimator.needs and self.options.reference == "fresh":
+            replicas = len(self.llm_server_manager.get_replicas())
+            self.reference = Reference(self.config, self.options, replicas, self.get_reward_handles())
+
+    # ---- the advantages -----------------------------------------------------------------------------------------
+
+    def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
+        if self.estimator is None:
+            return super()._compute_advantage(batch, metrics)
+        supply = Supply(self.estimator, self._fields(batch), fields.speakers(batch.keys))
+        with supplied(supply):
+            batch = super()._compute_advantage(batch, metrics)
+        metrics.update({f"advantage/{name}": value for name, value in supply.metrics.items()})
+        return batch
+
+    def _fields(self, batch: Any) -> dict[str, Any]:
+        """Every Rollouts field that can be had, one value per row of the batch."""
+        assert self.estimator is not None
+        needs = self.estimator.needs
+        named = sorted(needs - fields.OWN)
+        wanted = ["responses", "response_mask", "entropy", "extra_fields", self.options.reference_column, *named]
+        stored = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
+        masks, responses = _rows(stored["response_mask"]), _rows(stored["responses"])
+        infos = [(extra or {}).get("reward_extra_info") or {} for extra in _listed(stored, "extra_fields") or []]
+        infos = infos or [{} for _ in batch.keys]
+        padding = [bool(tag.get("is_padding")) for tag in batch.tags]
+        found: dict[str, Any] = {
+            "lengths": [int(mask.sum()) for mask in masks],
+            "truncated": fields.truncation(responses, self._ends, self.config.data.max_response_length),
+            "valid": [not pad for pad in padding],
+            "metrics": {name: fields.metric(name, infos, _listed(stored, name)) for name in named},
+            "step": self.global_steps,
+            "total_steps": self.total_training_steps,
+        }
+        correct = fields.correctness(infos, self.options.correct, "correct" in needs)
+        if correct is not None and "correct" in needs:
+            found["valid"] = [v and c is not None for v, c in zip(found["valid"], correct, strict=True)]
+            found["correct"] = correct
+        elif correct is not None and None not in correct:
+            found["correct"] = correct
+        if "entropy" in needs:
+            pairs = zip(_rows(stored["entropy"]), masks, strict=True)
+            found["entropy"] = [fields.mean_over_tokens(e[None], mask[None])[0] for e, mask in pairs]
+        if "reference_rewards" in needs:
+            found["reference_rewards"] = self._reference_rewards(batch, stored, padding)
+        return found
+
+    def _reference_rewards(self, batch: Any, stored: Any, padding: list[bool]) -> list[float | None]:
+        if self.reference is not None:
+            return self.reference.rewards(batch, padding)
+        name = self.options.reference_column
+        column = _listed(stored, name)
+        if column is None:
+            raise ValueError(
+                f"reference=table, but the data has no column {name!r}; add it, name another with "
+                "algorithm.upside.reference_column, or sample the reference with algorithm.upside.reference=fresh"
+            )
+        return fields.paired(column, fields.session_numbers(batch.keys), name)
+
+    @property
+    def _ends(self) -> set[int]:
+        """Token ids that end a response: the tokenizer's and those of the model's generation config."""
+        if not hasattr(self, "_end_ids"):
+            from transformers import GenerationConfig
+            from verl.utils.fs import copy_to_local
+
+            ids: list[int] = [self.tokenizer.eos_token_id]
+            folder = copy_to_local(self.config.actor_rollout_ref.model.path)
+            if (Path(folder) / "generation_config.json").is_file():
+                more = GenerationConfig.from_pretrained(folder).eos_token_id
+                ids += more if isinstance(more, list) else [more]
+            self._end_ids = {token for token in ids if token is not None}
+        return self._end_ids
+
+    # ---- state in checkpoints -----------------------------------------------------------------------------------
+
+    def _save_checkpoint(self) -> None:
+        if self.estimator is not None:  # before verl writes which checkpoint is the newest
+            folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / STATE_FILE).write_text(json.dumps(self.estimator.state_dict()))
+        super()._save_checkpoint()
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        if self.estimator is None or not self.global_steps:
+            return
+        trainer = self.config.trainer
+        resumed = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
+        path = Path(resumed or Path(trainer.default_local_dir) / f"global_step_{self.global_steps}") / STATE_FILE
+        if path.is_file():
+            self.estimator.load_state_dict(json.loads(path.read_text()))
+        elif self.estimator.state_dict():
+            raise ValueError(f"{path} is missing, the state of {str(self.estimator)!r}; resume from an earlier one")
+
+
+def _rows(values: Any) -> list[Tensor]:
+    """The rows of a nested or plain tensor."""
+    return list(values.unbind())
+
+
+def _listed(stored: Any, name: str) -> list[Any] | None:
+    """A field of the batch as a list with one entry per row, None where it is not stored."""
+    if name not in stored.keys():  # noqa: SIM118  (a TensorDict iterates over rows)
+        return None
+    values = stored[name]
+    if isinstance(values, Tensor):
+        return [row.tolist() for row in values.unbind()]
+    return list(values.tolist() if hasattr(values, "tolist") else values)
