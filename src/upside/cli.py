@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import Any
@@ -78,7 +79,8 @@ def train(arguments: tuple[str, ...], dry_run: bool, engine: str) -> None:
     try:
         run(recipe)
     except Interrupted as stop:
-        click.echo(str(stop))
+        if os.environ.get("RANK", "0") == "0":
+            click.echo(str(stop))
         sys.exit(130)
 
 
@@ -87,7 +89,7 @@ def _train_on_verl(recipe: Any, dry_run: bool) -> None:
         import ray  # noqa: F401
         import verl  # noqa: F401
 
-        from upside.engines.verl import launch
+        launch = importlib.import_module("upside.engines.verl.launch")
     except ImportError as error:
         raise ValueError(
             f"--engine verl: {error}; install verl and Ray with: pip install 'upside[verl]', "

@@ -14,13 +14,22 @@ from torch import Tensor
 
 from upside.rewards import RewardError
 
+
+class AgreedRewardError(RewardError):
+    """What a reward function of one process raised, raised by every process at the same point."""
+
+
 MEASURED = frozenset(
     {"lengths", "entropy", "truncated", "valid", "correct", "reference_rewards", "total_steps"}
 )  # Rollouts fields the trainer fills; any other need is a metric by name
 
 
 def named(func: Any, name: str, step: Callable[[], int]) -> Any:
-    """The function, raising RewardError with its name and the step where it raises. Reward models pass unchanged."""
+    """The function, raising RewardError with its name and the step where it raises. Reward models pass unchanged.
+
+    Of several processes all raise (AgreedRewardError) where one's function does, so that none waits for the others in
+    vain; not where the function is async, since several of those run at once in no fixed order.
+    """
     if isinstance(func, torch.nn.Module):
         return func
 
@@ -32,9 +41,14 @@ def named(func: Any, name: str, step: Callable[[], int]) -> Any:
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return func(*args, **kwargs)
+            output = func(*args, **kwargs)
+        except AgreedRewardError:
+            raise
         except Exception as error:
+            together(None, failure(error))
             raise failure(error) from error
+        together(None)
+        return output
 
     @functools.wraps(func)
     async def call_async(*args: Any, **kwargs: Any) -> Any:
@@ -44,6 +58,23 @@ def named(func: Any, name: str, step: Callable[[], int]) -> Any:
             raise failure(error) from error
 
     return call_async if inspect.iscoroutinefunction(func) else call
+
+
+def together(value: Any, failure: RewardError | None = None) -> list[Any]:
+    """The values of all processes in rank order; a process alone gets its own back.
+
+    failure: why this process has none. Where there are several and any has failed, all raise AgreedRewardError.
+    """
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return [value]
+    parts: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(parts, (value, None if failure is None else str(failure)))
+    failed = [(rank, text) for rank, (_, text) in enumerate(parts) if text is not None]
+    if failed:
+        rank, text = failed[0]
+        raise AgreedRewardError(f"process {rank}: {text}") from failure
+    return [part for part, _ in parts]
 
 
 def weighted(rewards: Tensor, weights: Tensor) -> Tensor:

@@ -356,6 +356,7 @@ class AdvantageTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # this file comes last: a checkpoint that has it is whole
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             (folder / STATE_FILE).write_text(json.dumps(self.estimator.state_dict()))

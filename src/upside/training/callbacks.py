@@ -17,7 +17,9 @@ from upside.engines.trl import ScoredRollouts
 from upside.training.console import Console, printable
 from upside.training.folder import RunFolder
 from upside.training.outcomes import NAMES, UNJUDGED, complaint, shares
+from upside.training.world import size
 
+ECHO = 10.0
 TRAINER_METRICS = {
     "loss": "loss",
     "grad_norm": "grad_norm",
@@ -148,7 +150,8 @@ class Periodic(TrainerCallback):
 
 
 class StopOnSignal(TrainerCallback):
-    """SIGINT (Ctrl-C) or SIGTERM: finish the step, save a checkpoint, stop. A second Ctrl-C stops at once.
+    """SIGINT (Ctrl-C) or SIGTERM: finish the step, save a checkpoint, stop. A second Ctrl-C stops at once; under a
+    launcher only after ECHO seconds, since one Ctrl-C reaches a process twice there, the second time from the launcher.
 
     Use as a context manager around the training; `stopped` names the signal afterwards.
     """
@@ -156,6 +159,7 @@ class StopOnSignal(TrainerCallback):
     def __init__(self, updates: int, tell: Callable[[str], None]) -> None:
         self.updates, self.tell = updates, tell
         self.stopped: str | None = None
+        self._told_at = 0.0
         self._before: dict[int, Any] = {}
         self._random: torch.Tensor | None = None  # of the CPU, before the step under way
 
@@ -170,7 +174,10 @@ class StopOnSignal(TrainerCallback):
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.stopped is not None:
+            if size() > 1 and time.monotonic() - self._told_at < ECHO:
+                return
             raise KeyboardInterrupt
+        self._told_at = time.monotonic()
         self.stopped = signal.Signals(number).name
         self.tell(f"{self.stopped}: finishing this step, then saving a checkpoint (again to stop at once)")
 
@@ -178,9 +185,11 @@ class StopOnSignal(TrainerCallback):
         self._random = torch.get_rng_state()
 
     def save_last_step(self, trainer: Trainer) -> None:
-        """Save a checkpoint as of the last finished step, after a step that failed while it was sampling or scoring."""
-        alone = trainer.args.world_size == 1  # with others, saving would wait for them
-        if alone and trainer.state.global_step > 0 and self._random is not None:
+        """Save a checkpoint as of the last finished step, after a step that failed while it was sampling or scoring.
+
+        Every process must call it: saving waits for all.
+        """
+        if trainer.state.global_step > 0 and self._random is not None:
             torch.set_rng_state(self._random)
             trainer._save_checkpoint(trainer.model, trial=None)
 

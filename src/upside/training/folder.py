@@ -31,6 +31,7 @@ from upside.training.recipe import Recipe, load, to_yaml
 FREE_ON_RESUME = {
     "steps", "eval", "save_every", "keep_checkpoints", "output", "resume", "report_to", "threads", "processes", "name",
 }  # fmt: skip
+WHOLE = ("trainer_state.json", "advantage_estimator.json")  # a checkpoint has them, or a kill cut it short
 NULLABLE = {"outcome": "string", "correct": "bool", "reference_reward": "double"}  # types of columns that may be empty
 PACKAGES = ("upside", "torch", "trl", "transformers", "accelerate", "datasets", "tokenizers", "omegaconf")
 
@@ -105,7 +106,7 @@ class RunFolder:
         found = [
             (int(path.name.rpartition("-")[2]), path)
             for path in self.checkpoints.glob("checkpoint-*")
-            if (path / "trainer_state.json").is_file()
+            if all((path / name).is_file() for name in WHOLE)
         ]
         return max(found)[1] if found else None
 

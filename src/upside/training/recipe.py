@@ -205,7 +205,8 @@ def check(recipe: Recipe) -> None:
     least = {
         "steps": 1, "prompts_per_step": 1, "group_size": 2, "minibatches": 1, "num_iterations": 1, "micro_batch": 1,
         "max_prompt_tokens": 1, "max_new_tokens": 1, "top_k": 0, "save_every": 1, "keep_checkpoints": 1, "threads": 1,
-        "processes": 1, "length_buckets": 1, "train_problems": 1, "beta": 0, "warmup": 0, "weight_decay": 0, "epsilon": 0, "seed": 0,
+        "processes": 1, "length_buckets": 1, "train_problems": 1, "beta": 0, "warmup": 0, "weight_decay": 0,
+        "epsilon": 0, "seed": 0,
         "eval.problems": 0, "eval.samples": 0, "eval.every": 0, "eval.batch_size": 1, "eval.max_new_tokens": 1,
     }  # fmt: skip
     for key, low in least.items():

@@ -18,6 +18,7 @@ from trl import GRPOConfig
 
 import upside
 from upside.engines import sampler
+from upside.engines.calls import AgreedRewardError
 from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
@@ -25,7 +26,7 @@ from upside.tasks import Problem
 from upside.training import setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
-from upside.training.folder import RunFolder, resume_command
+from upside.training.folder import RunFolder, RunFolderError, resume_command
 from upside.training.heldout import facts, measure
 from upside.training.outcomes import complaint, totals, unjudged_example
 from upside.training.outlook import cautions
@@ -68,6 +69,10 @@ class Run:
             if not hasattr(self, "folder"):
                 raise
             raise Interrupted("SIGINT", resume_command(self.folder)) from None
+        except RuntimeError as error:
+            if not world.is_lost(error):
+                raise
+            raise world.ProcessLost(self._where_to_go_on()) from error
 
     def _execute(self) -> dict[str, Any]:
         warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
@@ -81,13 +86,34 @@ class Run:
             self.own_ends = model.generation_config.eos_token_id
             self.problems = setup.load_problems(self.recipe, tokenizer)
             self.rewards = setup.make_rewards(self.recipe, self.problems.task)
-        self.folder = RunFolder.open_for(self.recipe) if self.main else RunFolder(self.recipe.folder)
+        self.gate = world.Gate(config.world_size)
+        self.folder = self._open_folder()
         self._announce(model, threads)
         before = self._evaluate("before", model, tokenizer)
         with self._phase("train"):
             model = self._train(model, tokenizer, config)
         after = self._evaluate("after", model, tokenizer)
         return self._finish(before, after) if self.main else {}
+
+    def _open_folder(self) -> RunFolder:
+        """The main process makes or reopens the run folder; where that is refused, all raise."""
+        failure: RunFolderError | None = None
+        if self.main:
+            try:
+                self.folder = RunFolder.open_for(self.recipe)
+            except RunFolderError as error:
+                failure = error
+        refused = self.gate.told(str(failure) if failure else None)
+        if refused is not None:
+            raise failure or RunFolderError(refused)
+        return RunFolder(self.recipe.folder)
+
+    def _where_to_go_on(self) -> str:
+        checkpoint = self.folder.last_checkpoint() if hasattr(self, "folder") else None
+        if checkpoint is None:
+            return "no checkpoint had been saved; start anew with another output=FOLDER"
+        step = int(checkpoint.name.rpartition("-")[2]) // self.recipe.updates
+        return f"the last checkpoint is of step {step}; continue with: {resume_command(self.folder)}"
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -113,8 +139,11 @@ class Run:
 
     def _evaluate(self, when: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         """Held-out results, kept in summary.json so that a resumed run does not repeat them."""
-        if not self.problems.held_out or not self.main:
-            return {}
+        results = self._evaluated(when, model, tokenizer) if self.problems.held_out and self.main else {}
+        self.gate.wait()
+        return results
+
+    def _evaluated(self, when: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         known = self.folder.summary().get(when)
         if when == "before" and known:
             return known
@@ -140,7 +169,8 @@ class Run:
             self.folder.forget_after(done)
         if done >= recipe.steps:
             model, _ = setup.load_model(recipe, checkpoint)
-            self._save(model, tokenizer)
+            if self.main:
+                self._save(model, tokenizer)
             return model
         recorder = Recorder(self.folder, self.console, self.estimator, recipe.updates)
         stop = StopOnSignal(recipe.updates, self.console.note)
@@ -150,7 +180,8 @@ class Run:
             with stop:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except RewardError as error:
-            stop.save_last_step(trainer)
+            if world.size() == 1 or isinstance(error, AgreedRewardError):
+                stop.save_last_step(trainer)
             raise RewardError(f"{error}; once it is mended, continue with: {resume_command(self.folder)}") from error
         finally:
             self.console.stop()
@@ -193,15 +224,15 @@ class Run:
 
             def evaluate(step: int) -> None:
                 started = time.perf_counter()
-                self._evaluate_at(step, trainer, tokenizer)
+                if self.main:
+                    self._evaluate_at(step, trainer, tokenizer)
+                self.gate.wait()
                 recorder.leave_out(time.perf_counter() - started)
 
             trainer.add_callback(Periodic(recipe.eval.every, recipe.updates, evaluate))
         return trainer
 
     def _evaluate_at(self, step: int, trainer: AdvantageTrainer, tokenizer: PreTrainedTokenizerBase) -> None:
-        if not self.main:
-            return
         with self._phase("evaluate_during"):
             model = trainer.accelerator.unwrap_model(trainer.model)
             found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from upside.engines.calls import together
 from upside.rewards import Completions, Judgement, RewardError, Rewards
 from upside.tasks.base import Problem
 from upside.training.outcomes import shares
@@ -112,10 +113,8 @@ class TaskReward:
 
 def _gathered(rows: list[Any]) -> tuple[list[Any], slice]:
     """The rows of all processes in rank order, and where this process's are."""
-    distributed = torch.distributed
-    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+    parts = together(rows)
+    if len(parts) == 1:
         return rows, slice(0, len(rows))
-    parts: list[list[Any]] = [[] for _ in range(distributed.get_world_size())]
-    distributed.all_gather_object(parts, rows)
-    start = sum(len(part) for part in parts[: distributed.get_rank()])
+    start = sum(len(part) for part in parts[: torch.distributed.get_rank()])
     return [row for part in parts for row in part], slice(start, start + len(rows))

@@ -73,7 +73,7 @@ def asked_of_accelerate() -> int | None:
     None where it did not start this process or names no number."""
     if "ACCELERATE_MIXED_PRECISION" not in os.environ:  # it always sets this one
         return None
-    import psutil  # comes with accelerate
+    import psutil  # type: ignore[import-untyped]  # comes with accelerate
 
     try:
         words = psutil.Process(os.getppid()).cmdline()
@@ -125,9 +125,15 @@ class Gate:
     """Where the other processes wait for the main one, for hours if need be: it has a process group of its own, so that
     the limit on every other exchange (`trl.ddp_timeout`, half an hour) stays what it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, there: int) -> None:
+        """there: how many processes the training library sees."""
         import torch.distributed as dist
 
+        if there != size():
+            raise RecipeError(
+                f"processes: RANK and WORLD_SIZE tell of {size()}, the training library sees {there}; start the run "
+                f"with torchrun, such as {launch_command(there)}"
+            )
         self.group = dist.new_group(backend="gloo", timeout=EVALUATION) if size() > 1 else None
 
     def wait(self) -> None:
@@ -136,3 +142,30 @@ class Gate:
 
         if self.group is not None:
             dist.barrier(group=self.group)
+
+    def told(self, value: str | None) -> str | None:
+        """The value of the main process, on every one."""
+        import torch.distributed as dist
+
+        values = [value]
+        if self.group is not None:
+            dist.broadcast_object_list(values, src=0, group=self.group)
+        return values[0]
+
+
+class ProcessLost(ValueError):
+    """An exchange between the processes broke off, because one of them has ended or hangs."""
+
+    def __init__(self, remedy: str) -> None:
+        super().__init__(
+            f"process {rank()} of {size()} lost the others: one has ended, by an error that it says itself, a signal "
+            f"or for want of memory, or did not answer in time; {remedy}"
+        )
+
+
+def is_lost(error: RuntimeError) -> bool:
+    """Whether an error of torch means that another process is gone."""
+    import torch.distributed as dist
+
+    words = ("gloo", "NCCL", "Connection reset", "Connection closed", "Broken pipe")
+    return size() > 1 and (isinstance(error, dist.DistError) or any(word in str(error) for word in words))
