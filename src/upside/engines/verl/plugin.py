@@ -6,6 +6,7 @@ verl swallows what a plug-in raises, so what could not be registered is kept in 
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -31,5 +32,13 @@ def _estimators() -> list[str]:
     return register()
 
 
+def _cpu() -> None:
+    from upside.engines.verl_cpu import install
+
+    install()
+
+
+if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
+    _attempt("CPU platform", _cpu)
 REGISTERED += _attempt("estimators", _estimators) or []
 _attempt("trainer", lambda: importlib.import_module("upside.engines.verl.trainer"))
