@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-USER_ERRORS = (ValueError, FileNotFoundError, FileExistsError)  # the message says what to do; no traceback needed
+USER_ERRORS = (ValueError, OSError)  # the message says what is wrong, a full disk for one; no traceback needed
 
 
 class _Group(click.Group):
@@ -19,7 +19,8 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if ctx.params.get("debug") or not isinstance(error, (*USER_ERRORS, ImportError)):
+            known = isinstance(error, (*USER_ERRORS, ImportError)) and not isinstance(error, BrokenPipeError)
+            if ctx.params.get("debug") or not known:  # a pipe that was closed is click's affair
                 raise
             text = str(error)
             if isinstance(error, ImportError):
@@ -163,7 +164,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     show_default=True,
     help="upside, transformers or vllm; auto: vllm on a GPU, else upside.",
 )
-@click.option("--threads", type=int, default=None, help="CPU threads.")
+@click.option("--threads", type=click.IntRange(min=1), default=None, help="CPU threads.")
 def evaluate(
     model: str, data: tuple[str, ...], options: tuple[str, ...], pass_at: str, threads: int | None, **settings: Any
 ) -> None:

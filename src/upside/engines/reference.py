@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from upside.engines.sampler import sample_as
+from upside.engines.sharded import gathered, loads_on_one_process, zero3
 
 if TYPE_CHECKING:
     from upside.engines.trl import AdvantageTrainer
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 class Reference:
     """The initial policy of a trainer, one sampled response per policy response.
 
-    Keeps a full frozen copy of the weights on every process (PEFT: none, the adapters are switched off). Raises
-    ValueError where a copy cannot be taken (sharded weights): give the data set a `reference_reward` column instead.
+    Keeps a full frozen copy of the weights on every process, under FSDP too (PEFT: none, the adapters are switched
+    off). Raises ValueError where a copy cannot be taken (ZeRO-3, or FSDP that loads the weights on one process only):
+    use a reference table (`upside reference build`), or give the data set a `reference_reward` column.
     """
 
     def __init__(self, trainer: AdvantageTrainer) -> None:
@@ -27,10 +29,11 @@ class Reference:
         self.peft = hasattr(policy, "peft_config")
         if self.peft:
             return
-        if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
+        if zero3() or any(parameter.is_meta for parameter in policy.parameters()) or loads_on_one_process():
             raise ValueError(
-                "reference responses need an unsharded copy of the initial weights, which DeepSpeed and FSDP do not "
-                "leave; score the initial model once and give the data set a `reference_reward` column"
+                "reference responses need all of the initial weights on every process, which ZeRO-3 and "
+                "fsdp_cpu_ram_efficient_loading do not leave; set the latter to false, or score the initial model once "
+                "(upside reference build) and use reference=table"
             )
         # Built anew: TRL binds the policy's own `forward` into the instance, so a deep copy would keep training.
         with torch.random.fork_rng(devices=[]):
@@ -67,5 +70,5 @@ class Reference:
             context: Any = use_adapter(policy, initial)
         else:
             context = nullcontext(self.model)
-        with context as model:
+        with context as model, gathered(trainer, policy) if self.peft else nullcontext():
             return sample_as(trainer, model if model is not None else policy, prompts).ids

@@ -18,6 +18,8 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from upside.engines.sharded import gathered
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -237,7 +239,9 @@ def rollout(prompts: list[Any], trainer: Any) -> dict[str, list]:
     prompt_ids, images, _ = trainer._tokenize_prompts(prompts)
     if images is not None:
         raise ValueError("this sampler reads text only; leave rollout_func unset for prompts with images")
-    samples = sample_as(trainer, trainer.accelerator.unwrap_model(trainer.model_wrapped), prompt_ids)
+    model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+    with gathered(trainer, model):
+        samples = sample_as(trainer, model, prompt_ids)
     means = [sum(values) / len(values) for values in samples.entropies]
     return {
         "prompt_ids": prompt_ids,

@@ -19,6 +19,7 @@ from trl import GRPOConfig
 import upside
 from upside.engines import sampler
 from upside.engines.calls import AgreedRewardError
+from upside.engines.sharded import gathered, is_sharded, whole_state
 from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
@@ -188,9 +189,15 @@ class Run:
         if stop.stopped is not None and trainer.state.global_step < config.max_steps:
             raise Interrupted(stop.stopped, resume_command(self.folder))
         trained = trainer.accelerator.unwrap_model(trainer.model)
+        if not is_sharded(trainer):
+            if self.main:
+                self._save(trained, tokenizer)
+            return trained
+        state = whole_state(trainer)
         if self.main:
-            self._save(trained, tokenizer)
-        return trained
+            self._save(trained, tokenizer, state)
+        self.gate.wait()
+        return setup.load_model(recipe, self.folder.model)[0]
 
     def _trainer(
         self,
@@ -224,9 +231,10 @@ class Run:
 
             def evaluate(step: int) -> None:
                 started = time.perf_counter()
-                if self.main:
-                    self._evaluate_at(step, trainer, tokenizer)
-                self.gate.wait()
+                with gathered(trainer, trainer.accelerator.unwrap_model(trainer.model_wrapped)):
+                    if self.main:
+                        self._evaluate_at(step, trainer, tokenizer)
+                    self.gate.wait()
                 recorder.leave_out(time.perf_counter() - started)
 
             trainer.add_callback(Periodic(recipe.eval.every, recipe.updates, evaluate))
@@ -242,9 +250,10 @@ class Run:
         text = ", ".join(f"{mode} {result['accuracy']:.1%}" for mode, result in results.items())
         self.console.note(f"held-out accuracy at step {step}: {text}")
 
-    def _save(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    def _save(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, state: Any = None) -> None:
+        """state: all weights by name, where the model itself holds a part of them."""
         model.generation_config.eos_token_id = self.own_ends  # what ends a response to this task alone stays here
-        model.save_pretrained(self.folder.model)
+        model.save_pretrained(self.folder.model, state_dict=state)
         tokenizer.save_pretrained(self.folder.model)
 
     # ---- the end ------------------------------------------------------------------------------------------------

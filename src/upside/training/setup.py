@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import DistributedType, PartialState
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOConfig
 
+from upside.engines.sharded import fsdp_asked, zero3
 from upside.models import loading
 from upside.registry import nearest
 from upside.rewards import Rewards, load_rewards
@@ -132,9 +134,26 @@ def trainer_config(recipe: Recipe, output: Path) -> GRPOConfig:
         "dataloader_pin_memory": on_gpu,
     }
     try:
-        return GRPOConfig(**{**values, **recipe.trl})
+        config = GRPOConfig(**{**values, **recipe.trl})
     except TypeError as error:
         raise RecipeError(f"trl: {error}; see the fields of trl.GRPOConfig") from None
+    _check_sharding(recipe)
+    return config
+
+
+def _check_sharding(recipe: Recipe) -> None:
+    """RecipeError for what cannot be done with parameters that are cut over the processes."""
+    if fsdp_asked() and PartialState().distributed_type == DistributedType.MULTI_CPU:
+        raise RecipeError("FSDP: accelerate cuts parameters on GPUs only, on CPUs it would keep them whole (DDP)")
+    if not zero3():
+        return
+    if recipe.sampler == "upside":
+        raise RecipeError("sampler: upside cannot sample from the parts of ZeRO-3; use sampler=transformers or vllm")
+    if recipe.eval.problems:
+        raise RecipeError(
+            "eval.problems: ZeRO-3 leaves no process a whole model to evaluate; use eval.problems=0, and afterwards "
+            f"upside evaluate {recipe.folder / 'model'} --data {recipe.task}"
+        )
 
 
 def _schedule(recipe: Recipe) -> str:
