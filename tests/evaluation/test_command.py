@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,37 @@ def test_a_damaged_line_in_the_middle_is_not_skipped(folders, tmp_path):
         run_evaluation(folders[0], "arithmetic", **SMALL, output=tmp_path, console=screen()[0])
 
 
+@pytest.mark.parametrize("line", ["{}", "[]", "5", "null", '{"settings": 5}', '{"set": "arithmetic", "batch": 0}'])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_line_of_another_make_is_refused(folders, tmp_path, line, number):
+    journal = interrupted(folders, tmp_path, 2)
+    lines = journal.read_text().splitlines()
+    lines[number] = line
+    journal.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"unfinished.jsonl was not written by this version of upside .* start anew"):
+        run_evaluation(folders[0], "arithmetic", **SMALL, output=tmp_path, console=screen()[0])
+
+
+def test_a_full_disk_is_said_and_the_next_run_goes_on(folders, tmp_path):
+    resource = pytest.importorskip("resource")
+    run_evaluation(folders[0], "arithmetic", **SMALL, output=tmp_path / "whole", console=screen()[0])
+    interrupted(folders, tmp_path / "cut", 1)
+    journal = tmp_path / "cut" / PARTIAL
+    kept = journal.read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept) + 100, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*unfinished.jsonl'"):
+            run_evaluation(folders[0], "arithmetic", **SMALL, output=tmp_path / "cut", console=screen()[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert journal.read_bytes().startswith(kept)
+    run_evaluation(folders[0], "arithmetic", **SMALL, output=tmp_path / "cut", console=screen()[0])
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+
+
 def test_two_processes_do_not_write_one_folder(folders, tmp_path):
     fcntl = pytest.importorskip("fcntl")
     journal = interrupted(folders, tmp_path, 1)
@@ -207,6 +239,17 @@ def test_a_baseline_model_and_a_baseline_folder_say_the_same(folders, tmp_path):
         run_evaluation(
             folders[0], "arithmetic", **{**SMALL, "max_new_tokens": 5}, baseline=tmp_path / "base", console=console
         )
+
+
+def test_a_baseline_that_cannot_answer_is_found_before_the_model_does(folders, tmp_path):
+    short = tmp_path / "short"
+    shutil.copytree(folders[1], short)
+    config = json.loads((short / "config.json").read_text())
+    (short / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 8}))
+    console = screen()[0]
+    with pytest.raises(ValueError, match=r"short: arithmetic: the longest prompt has .* positions for 8"):
+        run_evaluation(folders[0], "arithmetic", **SMALL, baseline=short, output=tmp_path / "out", console=console)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_context_limits_responses_and_it_is_said(folders):

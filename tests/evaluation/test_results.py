@@ -1,9 +1,13 @@
 """Figures of an evaluation, by hand."""
 
-import pytest
+import io
 
-from upside.evaluation import Evaluation, describe, figures
+import pytest
+from rich.console import Console
+
+from upside.evaluation import Evaluation, compare, describe, figures
 from upside.evaluation.judging import vote
+from upside.evaluation.table import differences, verdict
 
 
 @pytest.fixture
@@ -76,6 +80,32 @@ def test_the_table(rows):
     assert list(found.summary()["pass"]) == ["1", "2", "4"]
     assert list(found.summary([3])["pass"]) == ["3"]
     describe(found, "model [/red] on [x]")
+
+
+def test_what_has_no_figure_is_a_dash(row):
+    one = Evaluation([row("a", i, None, outcome="timeout") for i in range(2)])
+    table = {name: rest for name, *rest in figures(one)}
+    assert table["accuracy (pass@1, avg@2)"] == ["–", "–"]
+    assert table["tokens a response"] == ["4.0", "–"]
+    assert table["timeout"] == ["100.0%", "20.7% – 100.0%"]  # Wilson's interval of one problem: 1 / (1 + 1.96²)
+    assert not any("nan" in text for line in table.values() for text in line)
+    paired = compare(one, one)
+    assert differences(paired)[0] == ("accuracy", "–", "–", "–", "–")
+    assert verdict(paired.accuracy) == "0 problems to compare: no interval, so nothing can be said"
+    alone = compare(Evaluation([row("a", 0, True)]), Evaluation([row("a", 0, False)])).accuracy
+    assert verdict(alone) == "1 problem to compare: no interval, so nothing can be said"
+
+
+def test_names_from_a_data_file_cannot_steer_the_terminal(row):
+    names = ["a\x1b[2J\x1b]0;title\x07b", "c\nd\re", "[bold]f"]
+    rows = [row(str(i), 0, True, family=name) for i, name in enumerate(names)]
+    out = io.StringIO()
+    Console(file=out, width=80, force_terminal=True, color_system=None, no_color=True).print(describe(Evaluation(rows)))
+    shown = out.getvalue()
+    assert "family a\ufffd[2J\ufffd]0;title\ufffdb" in shown
+    assert "family c\ufffdd\ufffde" in shown
+    assert "family [bold]f" in shown
+    assert "\x1b[2J" not in shown
 
 
 def test_the_ks_are_powers_of_two_and_the_number_of_samples(row):

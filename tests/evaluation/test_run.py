@@ -86,7 +86,10 @@ def test_progress_and_a_verify_function(model, tokenizer, task):
     [
         ({"samples": 0}, "samples must be at least 1"),
         ({"samples": 2, "greedy": True}, "1 when greedy"),
+        ({"samples": 100_001}, "samples must be at most 100000"),
         ({"temperature": 0.0}, "temperature must be positive"),
+        ({"temperature": float("inf")}, "temperature must be positive and finite"),
+        ({"temperature": float("nan")}, "temperature must be positive and finite"),
         ({"top_p": 0.0}, "top_p must be in"),
         ({"top_k": -1}, "top_k must be 0"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1"),
@@ -102,6 +105,12 @@ def test_settings_out_of_range(model, tokenizer, task, options, message):
 def test_a_failing_verifier_names_the_problem(model, tokenizer, task):
     with pytest.raises(ValueError, match=r"verifier failed on problem 'arithmetic/.*ZeroDivisionError"):
         evaluate(model, tokenizer, task.problems("test", 1), lambda p, r: 1 / 0, max_new_tokens=1)
+
+
+@pytest.mark.parametrize("given", [None, 1.0, True, (1.0, True)])
+def test_a_verdict_that_is_none_is_refused(model, tokenizer, task, given):
+    with pytest.raises(ValueError, match=r"the verifier gave .* for problem 'arithmetic/.*; it must be a Verdict"):
+        evaluate(model, tokenizer, task.problems("test", 1), lambda p, r: given, max_new_tokens=1)
 
 
 class Batched:

@@ -21,6 +21,7 @@ def test_names(file):
     assert named(file) == {"sums": str(file)}
     assert named(["knights", f"mine={file}"]) == {"knights": "knights", "mine": str(file)}
     assert named("reasoning_gym:chain_sum") == {"reasoning_gym:chain_sum": "reasoning_gym:chain_sum"}
+    assert named([f"größe_2={file}", f"24={file}"]) == {"größe_2": str(file), "24": str(file)}
     odd = file.with_name("a=b.jsonl")
     file.rename(odd)
     assert named(odd) == {"a=b": str(odd)}  # a path is no NAME=SPEC

@@ -85,3 +85,19 @@ def test_fingerprints(folders, tokenizer, tokenizer_with):
     assert of_tokenizer(tokenizer) == before
     assert of_tokenizer(tokenizer_with(None)) != before
     assert versions()["torch"] == version("torch")
+
+
+@pytest.mark.parametrize("text", ["{}", "null", "[1", '{"settings": 5, "sets": {"a": {"problems": 3}}}', "\udcff"])
+def test_damaged_figures_name_their_file(suite, tmp_path, text):
+    suite(1).save(tmp_path)
+    (tmp_path / "evaluation.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ValueError, match=r"evaluation.json or responses.parquet is damaged.*; evaluate again into ano"):
+        Suite.load(tmp_path)
+
+
+def test_responses_cut_short_name_their_file(suite, tmp_path):
+    suite(1).save(tmp_path)
+    path = tmp_path / "responses.parquet"
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(ValueError, match=r"evaluation.json or responses.parquet is damaged"):
+        Suite.load(tmp_path)

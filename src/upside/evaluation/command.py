@@ -84,10 +84,14 @@ def run_evaluation(
     preset = f"sampling {sampling}: " if sampling else ""
     _say(console, f"{preset}{chosen}; seed {seed}; backend {answering} ({answering.why})")
     run = _Run(answering, chosen, batch_size or answering.batch_size, seed, tuple(pass_at), on_failure, console)
-    suite, asked = run.evaluate(model, tokenizer, sets, output, max_prompt_tokens, base)
-    if baseline is not None and base is None:
+    parts = run.prepare(model, tokenizer, sets, max_prompt_tokens)
+    if baseline is None or base is not None:
+        suite = run.evaluate(model, tokenizer, parts, output, base)
+    else:
+        others = run.prepare(baseline, other, [part.of for part in parts])  # before hours go into the model itself
+        suite = run.evaluate(model, tokenizer, parts, output)
         folder = Path(output) / "baseline" if output is not None else None
-        base, _ = run.evaluate(baseline, other, asked, folder, None)
+        base = run.evaluate(baseline, other, others, folder)
     suite = replace(suite, baseline=base)
     _report(console, suite, model, baseline, output)
     return suite
@@ -104,17 +108,28 @@ class _Run:
         self.pass_at, self.on_failure, self.console = pass_at, on_failure, console
         self.told: set[str] = set()
 
-    def evaluate(
+    def prepare(
         self, model: str | Path, tokenizer: PreTrainedTokenizerBase, sets: Sequence[ProblemSet],
-        output: str | Path | None, max_prompt_tokens: int | None, base: Suite | None = None,
-    ) -> tuple[Suite, list[ProblemSet]]:  # fmt: skip
-        """The suite of a model, and the sets without the prompts that were too long for it. base: a baseline that is
-        there already; where it cannot be compared with, nothing is answered."""
+        max_prompt_tokens: int | None = None,
+    ) -> list[Prompted]:  # fmt: skip
+        """The sets as a model reads them, without the prompts that are too long. Raises ValueError, naming the model,
+        where one leaves no room for a response."""
         limits = [fingerprint.context_of(model), self.backend.options.get("max_model_len")]
         context = min((limit for limit in limits if limit), default=None)
-        parts = [prompted(each, tokenizer, self.sampling, context, max_prompt_tokens) for each in sets]
+        try:
+            parts = [prompted(each, tokenizer, self.sampling, context, max_prompt_tokens) for each in sets]
+        except ValueError as error:
+            raise ValueError(f"{model}: {error}") from error
         for part in parts:
             self._tell(part, model, context)
+        return parts
+
+    def evaluate(
+        self, model: str | Path, tokenizer: PreTrainedTokenizerBase, parts: list[Prompted], output: str | Path | None,
+        base: Suite | None = None,
+    ) -> Suite:  # fmt: skip
+        """The suite of a model. base: a baseline that is there already; where it cannot be compared with, nothing is
+        answered."""
         settings = self._settings(model, fingerprint.of_tokenizer(tokenizer), parts)
         if base is not None:
             base.check_sets([part.of.name for part in parts], settings)
@@ -126,7 +141,7 @@ class _Run:
         finally:
             if journal is not None:
                 journal.stop()
-        return suite, [part.of for part in parts]
+        return suite
 
     def _suite(
         self, model: str | Path, parts: list[Prompted], settings: dict[str, Any], journal: Journal | None

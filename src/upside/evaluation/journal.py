@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -50,9 +51,10 @@ class Journal:
 
     def stop(self) -> None:
         """Let go of the folder, finished or not."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # what could not be written has been reported by `_write`
+                file.close()
 
     def _open(self) -> None:
         path = self.folder / PARTIAL
@@ -68,9 +70,16 @@ class Journal:
         if not lines:
             self._write({"settings": self.settings})
             return
-        self.settings = self._check(lines[0]["settings"])
-        for line in lines[1:]:
-            self.rows[line["set"], line["batch"]] = [Row(**row) for row in line["rows"]]
+        try:
+            there = dict(lines[0]["settings"])
+            self.rows = {(line["set"], line["batch"]): [Row(**row) for row in line["rows"]] for line in lines[1:]}
+        except (KeyError, TypeError, ValueError) as error:
+            self.stop()
+            raise ValueError(
+                f"{path} was not written by this version of upside ({type(error).__name__}: {error}); "
+                "remove the file to start anew"
+            ) from None
+        self.settings = self._check(there)
 
     def _read(self) -> tuple[list[dict[str, Any]], int]:
         """The lines that are whole, and the bytes they take."""
@@ -95,9 +104,13 @@ class Journal:
 
     def _write(self, line: Mapping[str, Any]) -> None:
         assert self._file is not None
-        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        content = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        try:
+            self._file.write(content)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:  # a full disk; the error itself does not say where
+            raise OSError(error.errno, error.strerror, str(self.folder / PARTIAL)) from error
 
     def _check(self, there: dict[str, Any]) -> dict[str, Any]:
         """The settings of the folder, when they are those of this evaluation (versions may differ: they are kept as

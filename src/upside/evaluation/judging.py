@@ -57,6 +57,9 @@ class Judge:
         """One row a response; all arguments have one entry a response. Raises ValueError where the verifier fails."""
         texts = [text.encode("utf-8", "replace").decode() for text in responses]  # a file takes no lone surrogates
         verdicts = self._verdicts(problems, texts)
+        for problem, verdict in zip(problems, verdicts, strict=True):
+            if not isinstance(verdict, Verdict):
+                raise ValueError(f"the verifier gave {verdict!r:.60} for problem {problem.id!r}; it must be a Verdict")
         parts = zip(problems, samples, texts, tokens, truncated, verdicts, strict=True)
         return [self._row(*part) for part in parts]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -11,6 +12,10 @@ BUNDLED_TASKS = ("reasoner", "arithmetic", "knights")
 
 SHORT_TASKS = (*BUNDLED_TASKS, "fewshot_arithmetic")
 """Generated tasks of short answers: 96 tokens are enough."""
+
+
+MOST_SAMPLES = 100_000
+"""Responses a problem. The responses to one problem are held in memory and are what a kill can lose."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,13 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.samples < 1 or (self.greedy and self.samples > 1):
             raise ValueError(f"samples must be at least 1, and 1 when greedy, got {self.samples}")
+        if self.samples > MOST_SAMPLES:
+            raise ValueError(f"samples must be at most {MOST_SAMPLES}, got {self.samples}")
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, got {self.max_new_tokens}")
-        if not self.greedy and not self.temperature > 0:
+        if not self.greedy and not 0 < self.temperature < math.inf:
             raise ValueError(
-                f"temperature must be positive, got {self.temperature}; use greedy for the likeliest tokens"
+                f"temperature must be positive and finite, got {self.temperature}; use greedy for the likeliest tokens"
             )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")

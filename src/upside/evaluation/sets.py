@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GENERATED = 512
 """How many problems of a task that makes them up, where the caller does not say."""
 
-_NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)")
+_NAMED = re.compile(r"(\w[\w-]*)=(.+)")
 
 
 @dataclass(frozen=True)

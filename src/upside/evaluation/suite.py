@@ -102,15 +102,23 @@ class Suite:
         folder = Path(folder)
         if not is_finished(folder):
             raise FileNotFoundError(f"{folder} holds no finished evaluation ({FIGURES}, {RESPONSES})")
-        written = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
-        rows = _read_parquet(folder / RESPONSES)
-        evaluations = {}
-        for name, figures in written["sets"].items():
-            if figures["problems"] != len({row.problem for row in rows.get(name, [])}):
-                raise ValueError(f"{folder}: {FIGURES} and {RESPONSES} disagree on set {name!r}; evaluate again")
-            failure = on_failure or figures["on_failure"]
-            evaluations[name] = Evaluation(rows[name], flat_settings(written["settings"], name), failure)
-        return cls(evaluations, written["settings"])
+        try:
+            written = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
+            settings, sets = written["settings"], written["sets"]
+            rows = _read_parquet(folder / RESPONSES)
+            agree = {name: len({row.problem for row in rows[name]}) == sets[name]["problems"] for name in sets}
+            evaluations = {
+                name: Evaluation(rows[name], flat_settings(settings, name), on_failure or figures["on_failure"])
+                for name, figures in sets.items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{folder}: {FIGURES} or {RESPONSES} is damaged, or of another version of upside "
+                f"({type(error).__name__}: {error}); evaluate again into another folder"
+            ) from error
+        if wrong := [name for name, same in agree.items() if not same]:
+            raise ValueError(f"{folder}: {FIGURES} and {RESPONSES} disagree on set {wrong[0]!r}; evaluate again")
+        return cls(evaluations, settings)
 
 
 def average_difference(paired: Mapping[str, Paired]) -> Difference:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Line = tuple[str, str, str]
 
+NONE = "–"
+"""Stands where there is no figure: the interval of one problem, the share of none."""
+
 
 def figures(evaluation: Evaluation, pass_at: Sequence[int] = (), *, detail: bool = True) -> list[Line]:
     """The table of one set as plain rows (name, value, 95% interval). detail: levels, families, strategies, and mixed
@@ -49,23 +52,25 @@ def _parts(evaluation: Evaluation) -> list[Line]:
         if len(found) > 1:
             rows += [_share(f"{kind} {name}", value) for name, value in found.items()]
     for name, (share, accuracy) in evaluation.styles().items():
-        rows.append((f"strategy {name}", f"{share:.1%}", f"{accuracy:.1%} of these right"))
+        rows.append((f"strategy {name}", f"{share:.1%}", f"{_number(accuracy, '.1%')} of these right"))
     return rows
 
 
 def differences(paired: Paired) -> list[tuple[str, str, str, str, str]]:
-    """(name, value, baseline, difference, its 95% interval) in percentage points, the last row in words."""
+    """(name, value, baseline, difference, its 95% interval), differences of shares in percentage points."""
     rows = [_points("accuracy", paired.accuracy)]
     rows += [_points(f"pass@{k}", each) for k, each in paired.pass_at.items()]
     d = paired.tokens
-    interval = f"{d.low:+.1f} – {d.high:+.1f}"
-    rows.append(("tokens", f"{d.value:.1f}", f"{d.baseline:.1f}", f"{d.difference:+.1f}", interval))
+    means = _number(d.value, ".1f"), _number(d.baseline, ".1f"), _number(d.difference, "+.1f")
+    rows.append(("tokens", *means, _interval(d.low, d.high, "+.1f")))
     return rows
 
 
 def verdict(difference: Difference) -> str:
     """What a difference of accuracy says, in words."""
     d = difference
+    if d.low != d.low:
+        return f"{d.problems} problem{'' if d.problems == 1 else 's'} to compare: no interval, so nothing can be said"
     points = f"{100 * d.difference:+.1f} points (95% interval {100 * d.low:+.1f} to {100 * d.high:+.1f})"
     if d.within_noise:
         return f"within noise: {points}"
@@ -92,7 +97,7 @@ def describe_suite(suite: Suite, title: str = "Evaluation") -> Table:
 
 
 def describe_paired(paired: dict[str, Paired], title: str) -> Table:
-    """One table with a block a set, and the average where there are several; each block ends in a sentence."""
+    """One table with a block a set, and the average where there are several."""
     table = _table(title, "difference", "value", "baseline", "diff.", "95% interval")
     for name, each in paired.items():
         total = each.discordant + each.equal
@@ -104,10 +109,9 @@ def describe_paired(paired: dict[str, Paired], title: str) -> Table:
 
 
 def _table(title: str, first: str, *rest: str) -> Table:
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(title))
+    table = Table(title=_plain(title))
     table.add_column(first)
     for name in rest:
         table.add_column(name, justify="right", no_wrap=True)
@@ -115,22 +119,35 @@ def _table(title: str, first: str, *rest: str) -> Table:
 
 
 def _block(table: Table, head: str, rows: Sequence[Sequence[str]]) -> None:
+    table.add_section()
+    table.add_row(f"[bold]{_plain(head)}[/bold]")
+    for row in rows:
+        table.add_row(*map(_plain, row))
+
+
+def _plain(text: str) -> str:
+    """Without markup, line breaks and control characters: names of families come from a data file."""
     from rich.markup import escape
 
-    table.add_section()
-    table.add_row(f"[bold]{escape(head)}[/bold]")
-    for row in rows:
-        table.add_row(*map(escape, row))
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def _share(name: str, estimate: Estimate) -> Line:
-    return name, f"{estimate.value:.1%}", f"{estimate.low:.1%} – {estimate.high:.1%}"
+    return name, _number(estimate.value, ".1%"), _interval(estimate.low, estimate.high, ".1%")
 
 
 def _mean(name: str, estimate: Estimate) -> Line:
-    return name, f"{estimate.value:.1f}", f"{estimate.low:.1f} – {estimate.high:.1f}"
+    return name, _number(estimate.value, ".1f"), _interval(estimate.low, estimate.high, ".1f")
 
 
 def _points(name: str, d: Difference) -> tuple[str, str, str, str, str]:
-    interval = f"{100 * d.low:+.1f} – {100 * d.high:+.1f}"
-    return name, f"{d.value:.1%}", f"{d.baseline:.1%}", f"{100 * d.difference:+.1f}", interval
+    interval = _interval(100 * d.low, 100 * d.high, "+.1f")
+    return name, _number(d.value, ".1%"), _number(d.baseline, ".1%"), _number(100 * d.difference, "+.1f"), interval
+
+
+def _interval(low: float, high: float, form: str) -> str:
+    return f"{low:{form}} – {high:{form}}" if low == low and high == high else NONE
+
+
+def _number(value: float, form: str) -> str:
+    return f"{value:{form}}" if value == value else NONE
