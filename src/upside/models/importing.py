@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def import_model(source: str | Path, output: str | Path, *, dtype: str = "float3
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype: {dtype!r} must be one of {', '.join(DTYPES)}")
-    target = Path(output)
+    target = Path(os.path.realpath(output))  # a link stays, what it points to is written
     _check_target(target)
     path = packaged_smollm2() if str(source) == "smollm2" else Path(source)
     header = read_header(path) if _is_gguf(path) else None
@@ -142,7 +143,6 @@ def _check_target(target: Path) -> None:
 def _appearing(target: Path) -> Iterator[Path]:
     """A hidden folder beside `target` that takes its name when the block ends well, and is removed when it does not.
     What an earlier, killed import left there is removed first."""
-    target = target.absolute()
     partial = target.parent / f".{target.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
