@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import gguf
 import pytest
 import tiny
 import torch
@@ -67,12 +68,54 @@ def test_an_empty_output_folder_is_used_and_a_full_one_is_not(tmp_path: Path) ->
     assert sorted((p.name, p.stat().st_mtime_ns) for p in (tmp_path / "out").iterdir()) == before
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_as_output_stays_a_link(tmp_path: Path, there: bool) -> None:
+    source = tiny.model_folder(tmp_path / "source")
+    disk = tmp_path / "disk" / "model"
+    (disk if there else disk.parent).mkdir(parents=True)
+    (tmp_path / "out").symlink_to(disk)
+    import_model(source, tmp_path / "out")
+    assert (tmp_path / "out").is_symlink()
+    assert (disk / "import.json").is_file()
+    with pytest.raises(FileExistsError, match="is not an empty folder"):
+        import_model(source, tmp_path / "out")
+
+
 @pytest.mark.parametrize("share", [0.0001, 0.02, 0.3, 0.7, 0.999])
 def test_a_file_cut_short(make_gguf: Callable[..., Path], tmp_path: Path, share: float) -> None:
     path = make_gguf()
     whole = path.read_bytes()
     path.write_bytes(whole[: max(8, int(len(whole) * share))])
     with pytest.raises(ValueError, match="cut short"):
+        import_model(path, tmp_path / "out")
+    assert nothing_at(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        # gguf's reader counts through an array that the file is too short for: minutes, and memory for each element
+        ("tokenizer.ggml.token_type", None, r"damaged: .* goes over the end of the file"),
+        ("llama.block_count", 2**31, "states 2147483648 layers and holds 2"),
+        ("llama.attention.head_count", 0, "transformers cannot read it: ZeroDivisionError"),
+        ("tokenizer.ggml.eos_token_id", 2**31, "transformers cannot read it: IndexError"),
+        ("GGUF.tensor_count", 0, "holds no tensors"),
+        ("GGUF.kv_count", 2**62, r"damaged: .* goes over the end of the file"),
+    ],
+)
+def test_a_damaged_header_neither_hangs_nor_escapes(
+    make_gguf: Callable[..., Path], tmp_path: Path, field: str, value: int | None, message: str
+) -> None:
+    path = make_gguf()
+    found = gguf.GGUFReader(path).fields[field]
+    part = len(found.parts) - 1
+    if value is None:  # the length of an array, after the field's name and two types
+        part, value = next(i for i, each in enumerate(found.parts) if each.tolist() == [len(found.data)]), 2**60
+    at = found.offset + sum(each.nbytes for each in found.parts[:part])
+    whole = bytearray(path.read_bytes())
+    whole[at : at + found.parts[part].nbytes] = value.to_bytes(found.parts[part].nbytes, "little")
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=message):
         import_model(path, tmp_path / "out")
     assert nothing_at(tmp_path / "out")
 

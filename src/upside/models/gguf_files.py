@@ -59,21 +59,20 @@ def read_header(path: Path) -> Header:
         start = file.read(len(MAGIC))
     if start != MAGIC:
         raise ValueError(f"{path} is not a GGUF file: it starts with {start!r}, not {MAGIC!r}")
-    try:
-        from gguf import GGUFReader
-    except ImportError:
-        raise ValueError(_NO_READER) from None
+    reader_class = _checked_reader()
     from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
 
     try:
-        reader = GGUFReader(path)
+        reader = reader_class(path)
         needed = max((int(t.data_offset) + int(t.n_bytes) for t in reader.tensors), default=0)
     except Exception as error:  # the reader slices a memory map: a damaged file can fail at any of its lines
         raise ValueError(
             f"{path} is cut short or damaged: no complete GGUF header and tensors in its {path.stat().st_size:,} "
             f"bytes ({type(error).__name__}: {error}); download it again"
         ) from error
-    if needed > path.stat().st_size or not reader.tensors:
+    if not reader.tensors:
+        raise ValueError(f"{path} is cut short or damaged: it holds no tensors; download it again")
+    if needed > path.stat().st_size:
         raise ValueError(f"{path} is cut short: {path.stat().st_size:,} of {needed:,} bytes; download it again")
 
     def stated(key: str) -> Any:
@@ -87,6 +86,10 @@ def read_header(path: Path) -> Header:
             f"{path}: transformers does not read architecture {architecture!r} from a GGUF file."
             f"{nearest(architecture, known, '')} Known: {', '.join(known)}"
         )
+    layers = {tensor.name.split(".")[1] for tensor in reader.tensors if tensor.name.startswith("blk.")}
+    count = stated(f"{architecture}.block_count")
+    if layers and count != len(layers):  # transformers would build and initialise as many as are stated
+        raise ValueError(f"{path} is damaged: it states {count} layers and holds {len(layers)}; download it again")
     ids = {role: stated(f"tokenizer.ggml.{key}_token_id") for role, key in _ROLES.items()}
     return Header(
         architecture=architecture,
@@ -97,6 +100,24 @@ def read_header(path: Path) -> Header:
         add_bos=stated("tokenizer.ggml.add_bos_token"),
         chat_template=stated("tokenizer.chat_template"),
     )
+
+
+def _checked_reader() -> Any:
+    """gguf's reader, which takes a field that the file is too short for as an empty one, and would count through an
+    array of 2^60 of them; here it is an error."""
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        raise ValueError(_NO_READER) from None
+
+    class Reader(GGUFReader):
+        def _get(self, offset: int, dtype: Any, count: int = 1, *rest: Any, **more: Any) -> Any:
+            found = super()._get(offset, dtype, count, *rest, **more)
+            if len(found) != count:
+                raise ValueError(f"a field of {count} at byte {offset} goes over the end of the file")
+            return found
+
+    return Reader
 
 
 _ROLES = {"eos": "eos", "bos": "bos", "pad": "padding"}
@@ -119,7 +140,7 @@ def load_gguf(path: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
                 output_loading_info=True,
                 **where,
             )
-    except (OSError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
+    except Exception as error:  # a damaged file can fail anywhere, in tokenizers as a bare Exception
         raise ValueError(f"{path}: transformers cannot read it: {type(error).__name__}: {error}") from error
     if missing := sorted(info["missing_keys"]):
         raise ValueError(f"{path} lacks {len(missing)} tensors of its architecture, such as {missing[0]}")
