@@ -72,6 +72,10 @@ def not_finite(responses):
     return [math.nan, math.inf, None, 1.0][: len(responses)]
 
 
+def huge(responses):
+    return [10**400] * len(responses)
+
+
 def a_tensor(responses):
     return torch.tensor([0.5, float("nan")])[: len(responses)]
 
@@ -212,6 +216,25 @@ def test_nan_and_none_are_invalid_never_zero():
         assert load_rewards([f"python:{__name__}:a_tensor"])(batch("a", "b")).score == [0.5, None]
 
 
+def test_a_number_too_large_for_a_float_is_no_score():
+    with pytest.warns(UserWarning, match="1 NaN or infinite"):
+        assert load_rewards([f"python:{__name__}:huge"])(batch("a")).valid == [False]
+
+
+@pytest.mark.parametrize("returned", [1.0, None, (1.0, True), Verdict("1", True)])
+def test_a_task_that_returns_no_verdict_is_named(returned):
+    task = Judge()
+    task.verify = lambda problem, response: returned
+    with pytest.raises(RewardError, match=r"task 'judge' returned .* for problem 'p0'; return Verdict"):
+        load_rewards(["verdict"], task)(batch("a"))
+
+
+def test_an_empty_gold_answer_is_an_error_for_every_verifier():
+    for name in ("exact", "math", "kk", "geometry"):
+        judged = load_reward(name)(Completions([Problem("p", "q", "")], [r"\boxed{x}"], [1], [False]))
+        assert (judged.values, judged.correct, judged.outcomes) == ([None], [None], ["error"])
+
+
 def test_weights_combine_scores_only():
     specs = ["verdict", {"name": "overlong", "weight": 0.5, "max_length": 20, "cache": 10}]
     judged = load_rewards(specs, Judge())(batch("1", "1", "0", "none", lengths=[10, 20, 15, 20]))
@@ -288,6 +311,8 @@ def test_a_reward_of_ones_own_class():
         (["cosine", "python:not.imported:here"], "'cosine' needs to know"),
         (["verdict", "kk"], r"\(verdict and kk\)"),
         ("verdict", r"write \['verdict'\]"),
+        ([], "no rewards given"),
+        ([{"name": "verdict", 1: 2}], "an option that is no text"),
     ],
 )
 def test_a_list_can_be_checked_without_a_task_or_user_code(specs, message):

@@ -184,5 +184,5 @@ def test_the_puzzles_of_the_people_asked_for(hub):
             (folder / kind / f"people{people}.jsonl").write_text(json.dumps(puzzle) + "\n")
     (folder / "README.md").write_text(text + "---\n")
     task = load_task("kk", people=[3])
-    assert [p.prompt for p in task.problems("train") + task.problems("test")] == ["train 3\n", "test 3\n"]
+    assert [p.prompt for p in task.problems("train") + task.problems("test")] == ["train 3", "test 3"]
     assert sorted(p.level for p in load_task("kk", people="2-3").problems("train")) == [2, 3]

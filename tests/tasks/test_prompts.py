@@ -112,6 +112,17 @@ def test_a_template_without_a_system_role_names_the_option():
     assert prompt_ids(build("bos", GEMMA), ask("1+1")).count(BOS) == 1
 
 
+def test_a_system_prompt_is_heard_when_the_tokens_change():
+    """Not when its text stands in the question by chance, and though the template spells it in its own way or has it
+    as its default."""
+    with pytest.raises(ValueError, match=r"task option system: .*leaves it out"):
+        prompt_ids(build("bos", DEAF), ask("Answer this: 1+1", system="Answer"))
+    loud = build("bos", LLAMA.replace("m.content", "m.content|upper").replace("m['content']", "m['content']|upper"))
+    assert "BE BRIEF." in loud.decode(prompt_ids(loud, ask("1+1", system="Be brief.")))
+    default = "{% if messages[0].role != 'system' %}[system]Help.\n{% endif %}" + LLAMA
+    assert "Help." in build("bos", default).decode(prompt_ids(build("bos", default), ask("1+1", system="Help.")))
+
+
 def test_a_template_that_cannot_take_a_question():
     with pytest.raises(ValueError, match="cannot render a user message: no users here"):
         prompt_ids(build("bos", "{{ raise_exception('no users here') }}"), ask("1+1"))

@@ -1,6 +1,7 @@
 """Files as rows: nothing is guessed, and what is wrong names file and line."""
 
 import json
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -80,6 +81,36 @@ def test_the_three_kinds_of_file_give_the_same_problems(tmp_path):
 def test_json_numbers_keep_their_digits(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"x": 0.10, "y": 12345678901234567890}\n')
     assert rows(tmp_path / "a.jsonl") == [(1, {"x": Decimal("0.10"), "y": 12345678901234567890})]
+
+
+def test_numbers_that_are_none(tmp_path):
+    """NaN is what pandas writes for nothing; infinity is no answer and no level. Huge ones are numbers."""
+    pq.write_table(pa.table({"prompt": ["a", "b"], "answer": [math.nan, 2.0]}), tmp_path / "a.parquet")
+    task = load_task(tmp_path / "a.parquet", test_share=0)
+    assert ([p.answer for p in task.problems("train")], task.dropped) == (["2.0"], {"no_answer": 1})
+    pq.write_table(pa.table({"prompt": ["a"], "answer": [math.inf]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="row 1: field 'answer' is inf, no finite number"):
+        load_task(tmp_path / "a.parquet")
+    for level in (math.nan, math.inf):
+        pq.write_table(pa.table({"prompt": ["a"], "answer": [1], "level": [level]}), tmp_path / "a.parquet")
+        with pytest.raises(ValueError, match="row 1: field 'level' must be a whole number"):
+            load_task(tmp_path / "a.parquet", level="level")
+    (tmp_path / "a.jsonl").write_text(
+        '{"prompt": "a", "answer": 1e999}\n{"prompt": "b", "answer": 1' + "0" * 400 + "}\n"
+    )
+    answers = [p.answer for p in load_task(tmp_path / "a.jsonl", test_share=0).problems("train")]
+    assert sorted(map(len, answers)) == [6, 401]
+
+
+def test_a_long_csv_field(tmp_path):
+    (tmp_path / "a.csv").write_text("prompt,answer\n" + "x" * 300_000 + ",1\n")
+    assert len(load_task(tmp_path / "a.csv", test_share=0).problems("train")[0].prompt) == 300_000
+
+
+def test_a_folder_named_like_a_file_is_not_its_own_nearest(tmp_path):
+    (tmp_path / "a.jsonl").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"holds no other"):
+        file_source(tmp_path / "a.jsonl")
 
 
 def test_another_ending_names_the_known_ones(tmp_path):

@@ -323,6 +323,12 @@ def test_the_verifier_is_chosen_by_name_or_with_options(tmp_path):
         ({"answer": []}, "answer must be the name of a column"),
         ({"template": "boxd"}, "template must contain .*did you mean 'boxed'"),
         ({"test_share": "half"}, "test_share must be between 0 and 1"),
+        ({"test_share": None}, "test_share must be between 0 and 1"),
+        ({"test_path": 3}, "test_path must be a file"),
+        ({"verifier": None}, "verifier must be a name"),
+        ({"verifier": ["math"]}, "verifier must be a name"),
+        ({"verifier": {"name": "math", "timeout": "1"}}, "timeout='1' must be a number of seconds"),
+        ({"verifier": {"name": "kk", "scale": ["adora"]}}, "scale must be adora or binary"),
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path, options, message):

@@ -58,6 +58,7 @@ def test_the_sample_against_itself_and_flipped():
         "Zoey (knave), Oliver (knight)",
         "Therefore, Zoey is definitely a knave and so Oliver must be a knight.",
         "Zoey is not a knight. Oliver isn't a knave.",
+        "Zoey is no knight. Oliver is a knight.",
         "\\text{Zoey is a knave}, \\text{Oliver is a knight}",
         "Zoey is a kn\u200bave and Oliver is a knight",
         GOLD + "\nSo Zoey is a knave.",  # given twice
@@ -96,6 +97,7 @@ def test_wrong(answer):
         "",
         "42",
         "Zoey is a knave",  # partial
+        "It is false that Zoey is a knave. Oliver is a knight",
         "Oliver is a knight. Bob is a knave",
         GOLD + "\n(3) Zoey is a knight",  # contradiction
         "Zoey is a knave or a knight, Oliver is a knight",

@@ -134,11 +134,16 @@ def _entries(specs: Sequence[str | Mapping[str, Any]]) -> list[tuple[str, float,
     """(name, weight, options) of each entry."""
     if isinstance(specs, str | Mapping):
         raise RewardError(f"rewards: expected a list, got {specs!r}; write [{specs!r}]")
+    if not specs:
+        raise RewardError("no rewards given; name at least one, e.g. verdict")
     entries: list[tuple[str, float, dict[str, Any]]] = []
     for index, spec in enumerate(specs):
         options: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name, weight = options.pop("name", None), options.pop("weight", 1.0)
-        if not isinstance(name, str):
-            raise RewardError(f"rewards[{index}] has no name; write a name or a mapping with name, weight, options")
+        if not isinstance(name, str) or not all(isinstance(key, str) for key in options):
+            raise RewardError(
+                f"rewards[{index}] has no name, or an option that is no text; write a name or a mapping with name, "
+                f"weight, options"
+            )
         entries.append((name, weight, options))
     return entries

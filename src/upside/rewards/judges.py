@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from upside.rewards.base import Completions, RewardError, Scores
@@ -62,6 +63,12 @@ def _scores(reward: VerdictReward | VerifierReward, who: str, completions: Compl
             f"reward {reward.name!r}: {who} returned {len(found)} verdicts for {len(completions)} responses; return "
             f"one a response"
         )
+    for problem, verdict in zip(completions.problems, found, strict=True):
+        if not isinstance(verdict, Verdict) or not isinstance(verdict.score, Real | None):
+            raise RewardError(
+                f"reward {reward.name!r}: {who} returned {verdict!r:.80} for problem {problem.id!r}; return "
+                f"Verdict(score, correct), both None where it cannot be judged"
+            )
     return Scores([v.score for v in found], [v.correct for v in found], [v.outcome for v in found])
 
 

@@ -115,4 +115,7 @@ class UserReward:
                 f"reward {self.name!r} returned {value!r:.80} ({type(value).__name__}) for row {row}; "
                 f"a score is a number, or None where none can be computed"
             )
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number beyond what a float holds
+            return math.inf

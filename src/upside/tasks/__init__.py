@@ -105,6 +105,8 @@ def _file(spec: str, options: dict[str, Any]) -> Task:
 
     _check_options(spec, options, [*_names(RowOptions), "test_path"])
     test_path = options.pop("test_path", None)
+    if not isinstance(test_path, str | Path | None):
+        raise ValueError(f"test_path must be a file, got {test_path!r}")
     train = [file_source(spec)]
     test = [] if test_path is None else [file_source(test_path)]
     task = RowTask(Path(spec).stem, lambda: (train, test), RowOptions(**options))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 Column = str | Sequence[str]
@@ -41,7 +43,9 @@ def _descend(fields: Mapping[str, Any], name: str) -> Any:
 
 def text_of(name: str, value: Any) -> str:
     """The field as text: strings and numbers only, and only text that can be encoded."""
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+    if isinstance(value, Real | Decimal) and not isinstance(value, bool):  # numpy's numbers too
+        if not _finite(value):
+            raise ValueError(f"field {name!r} is {value}, no finite number")
         value = str(value)
     if not isinstance(value, str):
         kind = "is empty (null)" if value is None else f"must be text or a number, got {type(value).__name__}"
@@ -53,9 +57,14 @@ def text_of(name: str, value: Any) -> str:
     return value
 
 
+def _finite(value: Any) -> bool:
+    """By comparison, for `math.isfinite` turns numbers of any size into floats first."""
+    return bool(value == value and abs(value) != math.inf)
+
+
 def answer_text(name: str, value: Any) -> str:
-    """The answer as text, "" for null; several answers in a list are joined by ", "."""
-    if value is None:
+    """The answer as text, "" for null (pandas writes NaN); several answers in a list are joined by ", "."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, list):
         return ", ".join(text_of(name, part) for part in value)
@@ -93,8 +102,10 @@ def level_number(name: str, value: Any) -> int:
         match = _LEVEL.fullmatch(value)
         if match:
             return 0 if match[1] == "?" else int(match[1])
-    elif isinstance(value, int | float | Decimal) and not isinstance(value, bool) and value == int(value):
-        return int(value)
+    elif isinstance(value, Real | Decimal) and not isinstance(value, bool) and _finite(value):
+        number = math.floor(value)
+        if number == value:
+            return int(number)
     raise ValueError(f"field {name!r} must be a whole number or text such as 'Level 3', got {value!r:.80}")
 
 

@@ -67,12 +67,15 @@ def _chat_ids(tokenizer: PreTrainedTokenizerBase, messages: list[Message], probl
 
     system = problem.system
 
-    def render(**how: Any) -> Any:
-        return tokenizer.apply_chat_template(messages, add_generation_prompt=True, **how)
+    def render(said: list[Message], **how: Any) -> Any:
+        return tokenizer.apply_chat_template(said, add_generation_prompt=True, **how)
 
     try:
-        heard = system is None or system.strip() in render(tokenize=False)
-        ids: list[int] = list(render(tokenize=True, return_dict=True)["input_ids"])
+        text = render(messages, tokenize=False)
+        heard = system is None or text != render(messages[1:], tokenize=False)
+        if system is not None and not heard:  # the template's own default, which stands there without it as well
+            heard = text.count(system.strip()) > problem.prompt.count(system.strip())
+        ids: list[int] = list(render(messages, tokenize=True, return_dict=True)["input_ids"])
     except TemplateError as error:
         if system is None:
             raise ValueError(f"the tokenizer's chat template cannot render a user message: {error}") from error

@@ -17,6 +17,8 @@ from typing import Any
 Row = tuple[int, Mapping[str, Any]]
 """Number of the line or row, from 1, and its fields."""
 
+MAX_FIELD = 1 << 26
+"""Characters of a CSV field."""
 ENDINGS = (".jsonl", ".parquet", ".csv")
 
 
@@ -100,6 +102,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
 
 def _read_csv(path: Path) -> Iterator[Row]:
     """Rows under a header line, all fields text. A row's number is the line it ends on."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_FIELD))  # 128 KiB of its own, which worked solutions exceed
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
@@ -125,7 +128,7 @@ def _read_csv(path: Path) -> Iterator[Row]:
 def _nearest_file(path: Path) -> str:
     if not path.parent.is_dir():
         return f"; there is no folder {path.parent}"
-    siblings = [p.name for p in path.parent.iterdir() if p.suffix.lower() in ENDINGS]
+    siblings = [p.name for p in path.parent.iterdir() if p.suffix.lower() in ENDINGS and p.is_file()]
     near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.3)
     if near:
         return f"; the nearest there is {near[0]!r}"

@@ -78,10 +78,12 @@ class RowOptions:
     def __post_init__(self) -> None:
         for role in ("prompt", "answer", "id", "level", "family"):
             self._check_column(role, getattr(self, role))
-        if isinstance(self.test_share, str) or not 0 <= self.test_share <= 1:
+        if not isinstance(self.test_share, int | float) or not 0 <= self.test_share <= 1:
             raise ValueError(f"test_share must be between 0 and 1, got {self.test_share!r}")
         if self.conflicts not in ("error", "drop"):
             raise ValueError(f"conflicts must be error or drop, got {self.conflicts!r}")
+        if not isinstance(self.verifier, str | Mapping):
+            raise ValueError(f"verifier must be a name, or name and options, got {self.verifier!r}")
         if self.chat is not None and not isinstance(self.chat, bool):
             raise ValueError(f"chat must be true or false, got {self.chat!r}")
         if self.system is not None and not isinstance(self.system, str):

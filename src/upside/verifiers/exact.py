@@ -10,7 +10,7 @@ from upside.verifiers.base import Verdict
 
 class ExactVerifier:
     """1 for the gold answer in another spelling or the same plain number, else 0. A response without any text is
-    unparsed."""
+    unparsed; an empty gold answer is an error, with neither score nor correctness."""
 
     name = "exact"
 
@@ -18,6 +18,8 @@ class ExactVerifier:
         return [self._judge(gold, response) for gold, response in zip(golds, responses, strict=True)]
 
     def _judge(self, gold: str, response: str) -> Verdict:
+        if not self.usable(gold):
+            return Verdict(None, None, "error")
         if final_answer(response) is None:
             return Verdict(0.0, False, "unparsed")
         right = is_right(response, gold)

@@ -29,8 +29,8 @@ _MARKUP = re.compile(r"[*_`\"$\\{}\[\]]|\\text")
 _ROLES = {"knight": True, "knights": True, "knave": False, "knaves": False}
 _VERBS = frozenset(["is", "are", "was", "were", "be", "must", "has", "have", "to"])
 _LINKS = frozenset([":", "=", "->", "=>", "→", "⇒", "-", "–", "—", "|", "("])
-_NEGATIONS = frozenset(["not", "isn't", "aren't", "wasn't", "never"])
-_HEDGES = frozenset(["or", "either", "if", "unless", "neither", "nor", "maybe", "perhaps", "possibly"])
+_NEGATIONS = frozenset(["not", "isn't", "aren't", "wasn't", "never", "no"])
+_HEDGES = frozenset(["or", "either", "if", "unless", "neither", "nor", "maybe", "perhaps", "possibly", "false"])
 _NO_NAMES = frozenset(
     ["therefore", "so", "thus", "hence", "then", "finally", "the", "a", "an", "both", "all", "that", "answer", "final"]
 )
@@ -57,7 +57,7 @@ class KkVerifier:
     name = "kk"
 
     def __init__(self, scale: Scale = "binary", opened: bool = False) -> None:
-        if scale not in SCORES:
+        if not isinstance(scale, str) or scale not in SCORES:
             raise ValueError(f"verifier 'kk': scale must be {' or '.join(SCORES)}, got {scale!r}")
         if not isinstance(opened, bool):
             raise ValueError(f"verifier 'kk': opened must be true or false, got {opened!r}")

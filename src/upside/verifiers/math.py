@@ -47,11 +47,11 @@ class MathVerifier:
         workers: int | None = None,
         on_failure: OnFailure = "invalid",
     ) -> None:
-        if not timeout > 0:
-            raise ValueError(f"math verifier: timeout={timeout!r} must be a number of seconds above 0")
-        if not isinstance(memory, int) or memory < 64:
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 3600:
+            raise ValueError(f"math verifier: timeout={timeout!r} must be a number of seconds above 0, at most 3600")
+        if isinstance(memory, bool) or not isinstance(memory, int) or memory < 64:
             raise ValueError(f"math verifier: memory={memory!r} must be a whole number of MiB, at least 64")
-        if workers is not None and (not isinstance(workers, int) or workers < 1):
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
             raise ValueError(f"math verifier: workers={workers!r} must be a whole number, at least 1, or None")
         if on_failure not in get_args(OnFailure):
             raise ValueError(
