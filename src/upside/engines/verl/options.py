@@ -27,6 +27,7 @@ class Options:
     reference: where AAPO's reference rewards come from: "fresh" samples a frozen copy of the initial model on GPUs of
         its own (`reference_gpus` of them on each of `reference_nodes` machines), "table" reads the data's column
         `reference_column`: one number, or a list with at least rollout.n of them, per prompt.
+    run_folder: a folder made by `upside train` in which the trainer writes metrics.jsonl and rollouts.
     """
 
     spec: str | None = None
@@ -36,6 +37,7 @@ class Options:
     reference_column: str = "reference_rewards"
     reference_gpus: int = 1
     reference_nodes: int = 1
+    run_folder: str | None = None
 
     def __post_init__(self) -> None:
         if self.reference not in REFERENCES:

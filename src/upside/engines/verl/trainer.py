@@ -16,9 +16,11 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from upside.chains import Estimator
 from upside.engines.verl import fields
-from upside.engines.verl.estimators import Supply, supplied
+from upside.engines.verl.estimators import Estimate, Supply, supplied
 from upside.engines.verl.options import build, is_ours, read
+from upside.engines.verl.record import Recorder
 from upside.engines.verl.reference import Reference
+from upside.evaluation.generate import ends
 
 STATE_FILE = "advantage_estimator.json"
 
@@ -35,10 +37,13 @@ class UpsideTrainer(PPOTrainerSync):
         config.trainer.v1.trainer_mode = "sync"  # verl branches on the name: replay buffer, queue in checkpoints
         self.estimator: Estimator | None = None
         self.reference: Reference | None = None
+        self.recorder: Recorder | None = None
         algorithm = config.algorithm
         if is_ours(algorithm.adv_estimator):
             self.options = read(algorithm)
             self.estimator = build(algorithm.adv_estimator, self.options)
+            if self.options.run_folder is not None:
+                self.recorder = Recorder(self.options.run_folder, self.estimator)
             correction = algorithm.get("rollout_correction") or {}
             if "entropy" in self.estimator.needs and correction.get("bypass_mode"):
                 raise ValueError(
@@ -60,22 +65,48 @@ class UpsideTrainer(PPOTrainerSync):
     def _compute_advantage(self, batch: Any, metrics: dict) -> Any:
         if self.estimator is None:
             return super()._compute_advantage(batch, metrics)
-        supply = Supply(self.estimator, self._fields(batch), fields.speakers(batch.keys))
+        stored = self._stored(batch)
+        supply = Supply(self.estimator, self._fields(batch, stored), fields.speakers(batch.keys))
         with supplied(supply):
             batch = super()._compute_advantage(batch, metrics)
-        metrics.update({f"advantage/{name}": value for name, value in supply.metrics.items()})
+        if supply.estimate is not None:
+            metrics.update({f"advantage/{name}": value for name, value in supply.estimate.result.metrics.items()})
+            if self.recorder is not None:
+                self._record(supply.estimate, stored)
         return batch
 
-    def _fields(self, batch: Any) -> dict[str, Any]:
+    def step(self, metrics: dict, timing_raw: dict) -> Any:
+        batch = super().step(metrics, timing_raw)
+        if self.recorder is not None:
+            self.recorder.write(metrics, timing_raw)
+        return batch
+
+    def _stored(self, batch: Any) -> Any:
+        """What verl keeps of the batch that an estimator or the run folder may want, missing fields left out."""
+        assert self.estimator is not None
+        named = sorted(self.estimator.needs - fields.OWN)
+        wanted = ["prompts", "responses", "response_mask", "entropy", "extra_fields", self.options.reference_column]
+        return tq.kv_batch_get(
+            keys=batch.keys, partition_id=batch.partition_id, select_fields=list(dict.fromkeys([*wanted, *named]))
+        )
+
+    def _record(self, estimate: Estimate, stored: Any) -> None:
+        assert self.recorder is not None
+        infos = fields.reward_infos(_listed(stored, "extra_fields"), stored.batch_size[0])
+        prompts, responses = (
+            [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in _rows(stored[name])]
+            for name in ("prompts", "responses")
+        )
+        correct = fields.correctness(infos, self.options.correct, needed=False) or [None] * len(infos)
+        self.recorder.keep(estimate, prompts, responses, correct, [info.get("outcome") for info in infos])
+
+    def _fields(self, batch: Any, stored: Any) -> dict[str, Any]:
         """Every Rollouts field that can be had, one value per row of the batch."""
         assert self.estimator is not None
         needs = self.estimator.needs
         named = sorted(needs - fields.OWN)
-        wanted = ["responses", "response_mask", "entropy", "extra_fields", self.options.reference_column, *named]
-        stored = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
         masks, responses = _rows(stored["response_mask"]), _rows(stored["responses"])
-        infos = [(extra or {}).get("reward_extra_info") or {} for extra in _listed(stored, "extra_fields") or []]
-        infos = infos or [{} for _ in batch.keys]
+        infos = fields.reward_infos(_listed(stored, "extra_fields"), len(batch.keys))
         padding = [bool(tag.get("is_padding")) for tag in batch.tags]
         found: dict[str, Any] = {
             "lengths": [int(mask.sum()) for mask in masks],
@@ -114,15 +145,11 @@ class UpsideTrainer(PPOTrainerSync):
     def _ends(self) -> set[int]:
         """Token ids that end a response: the tokenizer's and those of the model's generation config."""
         if not hasattr(self, "_end_ids"):
-            from transformers import GenerationConfig
             from verl.utils.fs import copy_to_local
+            from verl.utils.model import get_generation_config
 
-            ids: list[int] = [self.tokenizer.eos_token_id]
             folder = copy_to_local(self.config.actor_rollout_ref.model.path)
-            if (Path(folder) / "generation_config.json").is_file():
-                more = GenerationConfig.from_pretrained(folder).eos_token_id
-                ids += more if isinstance(more, list) else [more]
-            self._end_ids = {token for token in ids if token is not None}
+            self._end_ids = set(ends(get_generation_config(folder), self.tokenizer))
         return self._end_ids
 
     # ---- state in checkpoints -----------------------------------------------------------------------------------
@@ -136,6 +163,8 @@ class UpsideTrainer(PPOTrainerSync):
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
+        if self.recorder is not None:
+            self.recorder.folder.forget_after(self.global_steps)
         if self.estimator is None or not self.global_steps:
             return
         trainer = self.config.trainer

@@ -1,0 +1,167 @@
+"""`upside train RECIPE --engine verl`: the recipe on Ray, into the same run folder."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from upside.engines.verl.translate import overrides
+from upside.models import bundled, loading
+from upside.tasks import Problem, Task, load_task
+from upside.tasks.prompts import render_prompt
+from upside.training.console import Console
+from upside.training.folder import RunFolder, resume_command
+from upside.training.heldout import facts, measure
+from upside.training.prompts import fitting, in_order
+from upside.training.recipe import Recipe, RecipeError, to_yaml
+
+
+class VerlFailed(RuntimeError, ValueError):
+    """verl ended with an error; the message holds the end of its log and how to go on."""
+
+
+def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
+    """Train as the recipe says with verl under Ray; returns the summary. dry_run: print verl's command, do nothing.
+
+    `processes` of the recipe are GPUs (default: all of this machine); without a GPU they are processes on the smoke
+    platform (default: 1). A cluster that is running is used when RAY_ADDRESS is set; the run folder must then be on a
+    file system that all its machines see. Raises RecipeError for what verl has no counterpart of, VerlFailed when verl
+    fails.
+    """
+    import torch
+
+    cpu = not torch.cuda.is_available()
+    workers = recipe.processes or (1 if cpu else torch.cuda.device_count())
+    if recipe.responses // recipe.minibatches % workers:
+        raise RecipeError(
+            f"processes: {workers} cannot share {recipe.responses // recipe.minibatches} responses evenly"
+        )
+    recipe = replace(recipe, processes=workers, output=str(recipe.folder.absolute()))
+    model = str(bundled()) if recipe.model == "bundled" else recipe.model
+    settings = overrides(recipe, model, recipe.folder, cpu, workers)
+    command = [f"{key}={value}" for key, value in settings.items()]
+    if dry_run:
+        print(f"{'VERL_PLATFORM=cpu ' if cpu else ''}python -m verl.trainer.main_ppo", end="")
+        print("".join(f" \\\n  {shlex.quote(argument)}" for argument in command))
+        return {}
+    return _run(recipe, model, command, cpu)
+
+
+def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str, Any]:
+    console, task = Console(), load_task(recipe.task, **recipe.task_options)
+    policy, tokenizer = loading.load_model(model, revision=recipe.revision)
+    train_problems = task.problems("train", recipe.train_problems, recipe.seed)
+    train_problems, dropped = fitting(train_problems, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
+    held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    rows = _rows(recipe, task, train_problems, tokenizer)
+    folder = RunFolder.open_for(recipe)
+    folder.recipe_file.write_text(to_yaml(replace(recipe, resume=False)))  # with the number of workers
+    _write_data(folder.path / "data", rows)
+    console.note(f"verl: estimator {recipe.estimator}, {recipe.processes} workers, output {folder.path}")
+    before = folder.summary().get("before") or _evaluate(policy, tokenizer, task, held_out, recipe)
+    folder.update_summary(before=before)
+    del policy
+    started = time.perf_counter()
+    _launch(recipe, folder, command, cpu, console)
+    seconds = time.perf_counter() - started
+    _export(recipe, folder)
+    policy, tokenizer = loading.load_model(str(folder.model))
+    after = _evaluate(policy, tokenizer, task, held_out, recipe)
+    steps = folder.metrics()
+    summary = folder.update_summary(
+        after=after, engine="verl", estimator=recipe.estimator, task=recipe.task, model=recipe.model, seed=recipe.seed,
+        steps=len(steps), dropped_prompts=len(dropped), seconds={"train": round(seconds, 2)},
+    )  # fmt: skip
+    if after:
+        console.results(before, after)
+    console.note(f"run folder: {folder.path}  ({seconds:.0f} s of training)")
+    return summary
+
+
+def _rows(recipe: Recipe, task: Task, problems: list[Problem], tokenizer: Any) -> list[dict[str, Any]]:
+    """verl's data set in the order of training. RecipeError for prompts that are no messages."""
+    if getattr(task, "stop", ""):
+        raise RecipeError(f"task: {recipe.task} ends responses at characters of its own, which verl does not know")
+    rows: list[dict[str, Any]] = []
+    for index in in_order(recipe.steps * recipe.prompts_per_step, len(problems), recipe.seed):
+        problem = problems[index]
+        prompt = render_prompt(tokenizer, problem)
+        if isinstance(prompt, str):
+            raise RecipeError(f"task: {recipe.task} has plain-text prompts; verl takes messages and a chat template")
+        rows.append(
+            {
+                "data_source": recipe.task,
+                "prompt": prompt,
+                "reward_model": {"style": "rule", "ground_truth": problem.answer},
+                "extra_info": {"index": len(rows), "problem": problem.id},
+            }
+        )
+    return rows
+
+
+def _write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """train.parquet, and the val.parquet that verl asks for and this run does not use."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder.mkdir(exist_ok=True)
+    for name, part in (("train", rows), ("val", rows[:1])):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(part), folder / f"{name}.parquet")
+
+
+def _evaluate(policy: Any, tokenizer: Any, task: Task, held_out: list[Problem], recipe: Recipe) -> dict[str, Any]:
+    if not held_out:
+        return {}
+    found = measure(policy, tokenizer, task, held_out, recipe)
+    results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
+    return {**results, "accuracy": next(iter(found.values())).accuracy.value}
+
+
+def _launch(recipe: Recipe, folder: RunFolder, command: list[str], cpu: bool, console: Console) -> None:
+    """Run verl, its output in verl.log, the steps shown as they are written."""
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+    environment |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} if cpu else {}
+    log = folder.path / "verl.log"
+    shown = len(folder.metrics()) if recipe.resume else 0
+    console.note(f"verl starts, which takes a minute or two; its log: {log}")
+    with log.open("a") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "verl.trainer.main_ppo", *command],
+            cwd=folder.path, env=environment, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        console.start(recipe.steps, shown)
+        try:
+            while process.poll() is None:
+                time.sleep(0.5)
+                for row in folder.metrics()[shown:]:
+                    console.step(row)
+                    shown = row["step"]
+        finally:
+            console.stop()
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if process.returncode:
+        with log.open(errors="replace") as lines:
+            end = "".join(deque(lines, 15))
+        raise VerlFailed(
+            f"verl ended with exit code {process.returncode}; the end of {log}:\n{end}"
+            f"once it is mended, continue with: {resume_command(folder)} --engine verl"
+        )
+
+
+def _export(recipe: Recipe, folder: RunFolder) -> None:
+    """The trained model as a folder that transformers loads, from verl's last checkpoint."""
+    step = int((folder.checkpoints / "latest_checkpointed_iteration.txt").read_text())
+    if step < recipe.steps:
+        raise VerlFailed(f"verl ended well but its last checkpoint is of step {step} of {recipe.steps}")
+    saved = folder.checkpoints / f"global_step_{step}" / "actor" / "huggingface"
+    shutil.copytree(saved, folder.model, dirs_exist_ok=True)
