@@ -29,7 +29,8 @@ class FormatReward:
       this order at the start, and no answer in the thought; "optional": the same, or no tags at all; "none": no tags;
       "opened" is for prompts that end with `<think>` themselves: the response only closes it;
     - after them exactly one final answer (`answer`) that shows something: a `\\boxed{}` ("boxed"), an
-      `<answer></answer>` ("tag"), text after a run of `#` ("hash"), or any of the three ("any", default).
+      `<answer></answer>` ("tag"), text after a run of `#` ("hash"), or any of the three ("any", default; a box
+      inside the tag is one answer with it).
 
     Look-alikes of the tags (`<THINK>`, `< think >`, `<think/>`, full-width or with invisible characters) are not
     well-formed. Blank text, whatever invisible characters it is made of, is no thought and no answer.
@@ -81,6 +82,8 @@ class FormatReward:
 
     def _one_answer(self, text: str) -> bool:
         marks = self._marks(text)
+        if [kind for kind, _ in marks] == ["boxed", "tag"] and _inside(text, marks[1][1], marks[0][1]):
+            marks = marks[1:]  # an answer in a tag with its result in a box
         if len(marks) != 1:
             return False
         if "tag" in self._kinds() and _tags(text, "answer") not in ([], ["<answer>", "</answer>"]):
@@ -90,6 +93,13 @@ class FormatReward:
             content, closing, _ = text[start:].partition("</answer>")
             return bool(closing) and _shows(content)
         return _shows((boxed_answer(text) or "") if kind == "boxed" else text[start:])
+
+
+def _inside(text: str, tag: int, box: int) -> bool:
+    """Whether the box whose content starts at `box` closes within the answer tag whose content starts at `tag`, and
+    shows something."""
+    content, closing, _ = text[tag:].partition("</answer>")
+    return bool(closing) and tag < box <= tag + len(content) and _shows(boxed_answer(content) or "")
 
 
 def _tags(text: str, name: str) -> list[str]:
