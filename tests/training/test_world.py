@@ -92,3 +92,13 @@ def test_the_engine_that_is_not_installed() -> None:
     assert done.exit_code == 2
     assert "--engine verl:" in done.output
     assert "pip install 'upside[verl]'" in done.output
+
+
+@pytest.mark.slow
+def test_others_wait_for_the_main_process_longer_than_for_anything_else(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("waiting.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "lost").read_text() == "from 0"
+    assert not world.is_lost(RuntimeError("gloo"))  # alone, nothing can be lost
