@@ -241,6 +241,7 @@ def check(recipe: Recipe) -> None:
         for name, key in OWN_KEYS.items():
             if name in recipe.trl:
                 raise RecipeError(f"trl.{name}: the recipe says this itself; use {key}")
+        _check_vllm(recipe)
     try:
         needs = upside.estimator(recipe.estimator).needs
     except ValueError as error:
@@ -250,6 +251,16 @@ def check(recipe: Recipe) -> None:
             f"estimator: {recipe.estimator!r} needs {', '.join(unknown)}, which a recipe cannot supply; a run measures "
             f"{', '.join(sorted(MEASURED))}; for a metric of your own pass response_metrics to AdvantageTrainer"
         )
+
+
+def _check_vllm(recipe: Recipe) -> None:
+    """vLLM runs as TRL runs it: `trl.vllm_mode` server (its own GPUs, `trl vllm-serve`) or colocate."""
+    settings = sorted(name for name in recipe.trl if name.startswith("vllm_"))
+    if settings and recipe.sampler != "vllm":
+        raise RecipeError(f"trl.{settings[0]}: has no effect with sampler={recipe.sampler}; use sampler=vllm")
+    mode = recipe.trl.get("vllm_mode", "colocate")
+    if mode not in ("server", "colocate"):
+        raise RecipeError(f"trl.vllm_mode: {mode!r} is unknown; known: server, colocate")
 
 
 def _check_known(key: str, content: dict[str, Any], known: Sequence[str]) -> None:
