@@ -111,6 +111,7 @@ def test_a_recipe_path_may_hold_an_equals_sign(tmp_path: Path) -> None:
         (("train", "steps=3", "recipe.yaml"), "cannot read 'recipe.yaml'; write key=value"),
         (("evaluate", "no/such/folder", "--problems", "2"), "no/such/folder"),
         (("evaluate", "--option", "novalue"), "cannot read 'novalue'; write KEY=VALUE"),
+        (("evaluate", "--data", "x" * 5000), "File name too long"),
     ],
 )
 def test_errors_are_one_line_and_exit_code_two(arguments: tuple[str, ...], message: str) -> None:
@@ -145,6 +146,7 @@ def test_evaluate_a_model_folder(tmp_path: Path) -> None:
         (["--pass-at", "1,x"], "--pass-at: cannot read 'x'; write whole numbers"),
         (["--sampling", "adoro"], "did you mean 'adora'"),
         (["--data", "knights", "--option", "knight.levels=1"], "did you mean 'knights'"),
+        (["--threads", "-3"], "-3 is not in the range x>=1"),
     ],
 )
 def test_evaluate_refuses_before_it_loads_a_model(arguments: list[str], message: str) -> None:
