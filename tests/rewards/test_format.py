@@ -129,7 +129,9 @@ def test_not_well_formed_by_option(response, options):
     assert score(response, **options) == 0.0
 
 
-@pytest.mark.parametrize("unit", ["<think>", "<think>a</think>", "\\boxed{", "#", "<", "< ", "<answer>", "\ufdfa"])
+@pytest.mark.parametrize(
+    "unit", ["\u0344\u0315", "<think>", "<think>a</think>", "\\boxed{", "#", "<", "< ", "<answer>", "\ufdfa"]
+)
 def test_long_repetitions_take_no_time(unit):
     text = unit * (200_000 // len(unit))
     started = time.perf_counter()

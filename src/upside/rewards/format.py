@@ -104,10 +104,16 @@ def _inside(text: str, tag: int, box: int) -> bool:
 
 def _tags(text: str, name: str) -> list[str]:
     """The tags of that name and what looks like one, in order, as they are read."""
-    plain = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    found = _LOOKALIKES[name].findall(plain)
+    found = _LOOKALIKES[name].findall(text if text.isascii() else _plain(text))
     exact = re.findall(f"</?{name}>", text)
     return exact if exact == found else [*found, ""]  # never a proper pair
+
+
+def _plain(text: str) -> str:
+    """Compatibility forms resolved, without invisible characters. Character by character: to normalise the whole text
+    takes time quadratic in a run of combining marks."""
+    forms = {ord(c): unicodedata.normalize("NFKC", c) for c in set(text) if not c.isascii()}
+    return text.translate({c: "" if unicodedata.category(chr(c)) == "Cf" else form for c, form in forms.items()})
 
 
 def _shows(text: str) -> bool:
