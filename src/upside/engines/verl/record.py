@@ -30,7 +30,11 @@ class Recorder:
     def __init__(self, folder: str, estimator: Estimator) -> None:
         self.folder, self.estimator = RunFolder(Path(folder)), estimator
         self._kept: tuple[Estimate, list[str], list[str], list[bool | None], list[str | None]] | None = None
-        self._started = time.perf_counter()
+        self._started = 0.0
+
+    def start(self) -> None:
+        """A step begins."""
+        self._kept, self._started = None, time.perf_counter()
 
     def keep(
         self,
@@ -49,7 +53,7 @@ class Recorder:
         if self._kept is None:
             return
         estimate, prompts, responses, correct, outcomes = self._kept
-        batch, now = estimate.batch, time.perf_counter()
+        batch, seconds = estimate.batch, time.perf_counter() - self._started
         rewards = batch.rewards[batch.valid]
         known = [value for value in correct if value is not None]
         row: dict[str, Any] = {
@@ -65,7 +69,7 @@ class Recorder:
         if batch.reference_rewards is not None:
             row["reference_reward"] = float(batch.reference_rewards.nanmean())
         row |= shares(outcomes) if any(outcome is not None for outcome in outcomes) else {}
-        row |= {**estimate.result.metrics, "seconds": now - self._started}
+        row |= {**estimate.result.metrics, "seconds": seconds}
         row |= {f"seconds_{'rollout' if name == 'gen' else name}": value for name, value in timing.items()}
         explained = upside.explain(self.estimator, replace(batch, training=False))
         n = len(batch)
@@ -81,4 +85,3 @@ class Recorder:
         columns |= {"correct": correct, "advantage": estimate.result.values.tolist()}
         self.folder.write_rollouts(batch.step, columns)
         self.folder.log(row)
-        self._started, self._kept = now, None

@@ -76,6 +76,8 @@ class UpsideTrainer(PPOTrainerSync):
         return batch
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
+        if self.recorder is not None:
+            self.recorder.start()
         batch = super().step(metrics, timing_raw)
         if self.recorder is not None:
             self.recorder.write(metrics, timing_raw)

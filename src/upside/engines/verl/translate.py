@@ -11,13 +11,17 @@ from upside.training.recipe import Recipe, RecipeError
 
 LOSSES: dict[str, tuple[str, str]] = {
     "dapo": ("vanilla", "token-mean"),
-    "bnpo": ("vanilla", "token-mean"),
     "grpo": ("vanilla", "seq-mean-token-mean"),
     "dr_grpo": ("vanilla", "seq-mean-token-sum-norm"),
-    "cispo": ("cispo", "token-mean"),
     "cross_entropy": ("gpg", "token-mean"),
 }
-"""loss of a recipe -> policy_loss.loss_mode and loss_agg_mode of verl."""
+"""loss of a recipe -> policy_loss.loss_mode and loss_agg_mode of verl. verl's cispo and sapo clip by other
+rules than TRL's, and its token mean is always the whole batch's, so bnpo and cross_entropy_micro have no match."""
+
+PLAIN_ATTENTION: dict[str, Any] = {
+    "actor_rollout_ref.model.use_remove_padding": False,
+    "+actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
+}
 
 NO_BOUND = 1e6
 """verl's dual clip has no off switch: a ratio never gets this far."""
@@ -31,8 +35,8 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("mask_truncated: verl cannot; write '> mask_truncated' at the end of the estimator")
     if recipe.trl:
         raise RecipeError("trl: these fields are TRL's; leave them out with --engine verl")
-    if recipe.importance == "sequence" and recipe.loss not in ("grpo", "dapo"):
-        raise RecipeError(f"importance: sequence goes with loss=grpo or dapo in verl (gspo), not with {recipe.loss}")
+    if recipe.importance == "sequence" and recipe.loss != "grpo":
+        raise RecipeError(f"importance: sequence goes with loss=grpo in verl (gspo), not with {recipe.loss}")
     if recipe.schedule not in ("constant", "cosine", "cosine_with_min_lr"):
         raise RecipeError(f"schedule: {recipe.schedule!r} has no counterpart in verl; use constant or cosine")
     if recipe.prompts_per_step % recipe.minibatches:
@@ -72,6 +76,7 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "actor_rollout_ref.actor.strategy": "fsdp2",
         "actor_rollout_ref.actor.policy_loss.loss_mode": "gspo" if recipe.importance == "sequence" else mode,
         "actor_rollout_ref.actor.loss_agg_mode": aggregation,
+        "actor_rollout_ref.actor.loss_scale_factor": recipe.max_new_tokens,  # of dr_grpo
         "actor_rollout_ref.actor.clip_ratio": recipe.epsilon,
         "actor_rollout_ref.actor.clip_ratio_low": recipe.epsilon,
         "actor_rollout_ref.actor.clip_ratio_high": recipe.epsilon_high or recipe.epsilon,
@@ -91,6 +96,7 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "actor_rollout_ref.rollout.top_k": recipe.top_k or -1,
         "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
         "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": micro,
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": micro,
         "actor_rollout_ref.rollout.name": "vllm",
         "algorithm.adv_estimator": "upside",
         "+algorithm.upside.spec": f"'{recipe.estimator}'",
@@ -116,7 +122,17 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "trainer.val_before_train": False,
         "trainer.test_freq": -1,
     }
-    return values | (_on_cpu(workers + fresh) if cpu else {})
+    return values | (_float32() if recipe.dtype == "float32" else {}) | (_on_cpu(workers + fresh) if cpu else {})
+
+
+def _float32() -> dict[str, Any]:
+    """verl computes in bfloat16 unless told otherwise; flash attention and packed batches know nothing else."""
+    precision = {
+        f"+actor_rollout_ref.{role}.fsdp_config.mixed_precision.{kind}_dtype": "fp32"
+        for role in ("actor", "ref")
+        for kind in ("param", "reduce", "buffer")
+    }
+    return precision | PLAIN_ATTENTION
 
 
 def _warmup(recipe: Recipe) -> dict[str, Any]:
@@ -129,9 +145,8 @@ def _warmup(recipe: Recipe) -> dict[str, Any]:
 def _on_cpu(gpus: int) -> dict[str, Any]:
     """What the smoke platform needs; gpus: how many Ray shall believe in."""
     return {
+        **PLAIN_ATTENTION,
         "data.dataloader_num_workers": 0,
-        "actor_rollout_ref.model.use_remove_padding": False,
-        "+actor_rollout_ref.model.override_config.attn_implementation": "sdpa",
         "actor_rollout_ref.actor.use_torch_compile": False,
         "actor_rollout_ref.rollout.name": "upside_cpu",
         "actor_rollout_ref.rollout.free_cache_engine": False,

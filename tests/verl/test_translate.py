@@ -1,0 +1,77 @@
+"""A recipe in verl's words, held against verl's own configuration."""
+
+from pathlib import Path
+
+import hydra
+import pytest
+import verl
+from omegaconf import OmegaConf
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass, validate_config
+
+from upside.engines.verl.options import build, read
+from upside.engines.verl.translate import overrides
+from upside.models import bundled
+from upside.training.recipe import RecipeError, load
+
+
+def composed(*changes, cpu=True, workers=2):
+    """verl's whole configuration for the default recipe with these changes, as `main_ppo` builds it."""
+    recipe = load(None, ["schedule=constant", *changes])
+    values = overrides(recipe, str(bundled()), Path("runs/a b"), cpu, workers)
+    folder = str(Path(verl.__file__).parent / "trainer" / "config")
+    with hydra.initialize_config_dir(folder, version_base=None):
+        quoted = [f"{k}='{v}'" if isinstance(v, Path) else f"{k}={v}" for k, v in values.items()]
+        return hydra.compose("ppo_trainer", quoted)
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["estimator=canon:metric=entropy,mu=0.5 > adora_weight"],
+        ["estimator=aapo", "loss=cross_entropy"],
+        ["loss=dr_grpo", "beta=0.04", "minibatches=2", "num_iterations=2"],
+        ["loss=grpo", "importance=sequence", "dtype=bfloat16", "schedule=cosine_with_min_lr", "warmup=5"],
+    ],
+)
+def test_verl_accepts_every_key(changes, cpu):
+    config = composed(*changes, cpu=cpu)
+    validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    assert actor.ppo_mini_batch_size > 0
+    spec = changes[0].removeprefix("estimator=") if "estimator" in changes[0] else load(None, []).estimator
+    assert str(build(config.algorithm.adv_estimator, read(config.algorithm))) == spec
+
+
+def test_the_numbers_of_the_recipe_arrive():
+    config = composed(
+        "prompts_per_step=12", "group_size=4", "minibatches=3", "lr=0.002", "top_k=7", "delta=4", "seed=5"
+    )
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    assert (config.data.train_batch_size, rollout.n, actor.ppo_mini_batch_size) == (12, 4, 4)
+    assert (actor.optim.lr, rollout.top_k, actor.clip_ratio_c, config.data.seed) == (0.002, 7, 4, 5)
+    assert OmegaConf.select(config, "algorithm.upside.run_folder") == "runs/a b"
+    assert actor.fsdp_config.mixed_precision.param_dtype == "fp32"
+    assert config.ray_kwargs.ray_init.num_gpus == 2
+
+
+def test_a_fresh_reference_gets_a_gpu_of_its_own():
+    assert composed("estimator=aapo").ray_kwargs.ray_init.num_gpus == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("loss=vespo", "loss: 'vespo' has no counterpart in verl; use one of dapo, grpo"),
+        ("mask_truncated=true", "write '> mask_truncated' at the end of the estimator"),
+        ("schedule=linear", "schedule: 'linear' has no counterpart"),
+        ("trl.cast_lm_head_to_fp32=true", "trl: these fields are TRL's"),
+        ("importance=sequence", "importance: sequence goes with loss=grpo"),
+        ("minibatches=32", "minibatches: 32 does not divide prompts_per_step=16"),
+        ("rewards=[verdict,length_ratio]", "'length_ratio' compares the responses to a prompt"),
+    ],
+)
+def test_what_verl_cannot_do_is_refused(change, message):
+    with pytest.raises(RecipeError, match=message):
+        composed(change)
