@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def check(recipe: Recipe) -> None:
         check_rewards(recipe.rewards)
     except ValueError as error:
         raise RecipeError(str(error)) from error
-    if recipe.trl:
+    if recipe.trl and find_spec("trl"):  # not there: an environment of verl's, whose engine refuses these fields
         from trl import GRPOConfig  # slow to import, and rarely needed
 
         _check_known("trl", recipe.trl, [f.name for f in dataclasses.fields(GRPOConfig)])
