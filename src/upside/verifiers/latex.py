@@ -40,6 +40,7 @@ _LAYOUT = [
         (r"\\gt(?![a-zA-Z])|\\textgreater(?![a-zA-Z])", ">"),
         (r"\\overline\s*\{\s*([A-Z]{1,3})\s*\}", r"\1"),  # the segment AB
         (r"\\lg(?![a-zA-Z])", r"\\log "),
+        (r"\\log\s*_\s*(?:\{\s*e\s*\}|e(?![a-zA-Z]))", r"\\ln "),
         (r"\\neq(?![a-zA-Z])|!=", r"\\ne "),
         (r"\\l(?:angle|vec)(?![a-zA-Z])", "("),
         (r"\\rangle(?![a-zA-Z])", ")"),
