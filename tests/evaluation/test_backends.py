@@ -1,11 +1,13 @@
 """Which backend answers. (What they draw: test_tokens.py.)"""
 
+import copy
 import importlib.machinery
 import importlib.util
 
 import pytest
 import torch
 
+from upside.evaluation import evaluate
 from upside.evaluation.backends import choose, in_process
 
 
@@ -43,3 +45,12 @@ def test_refused(monkeypatch, model, tokenizer):
         choose("vllm")
     with pytest.raises(ValueError, match="upside or transformers for a loaded model"):
         in_process("vllm", model, tokenizer)
+
+
+@pytest.mark.parametrize("backend", ["upside", "transformers"])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_damaged_weights_are_no_wrong_answers(model, tokenizer, task, backend, greedy):
+    damaged = copy.deepcopy(model)
+    damaged.model.norm.weight.data[3] = float("nan")
+    with pytest.raises(ValueError, match="the model gives logits that are not finite"):
+        evaluate(damaged, tokenizer, task.problems("test", 2), task, backend=backend, greedy=greedy, max_new_tokens=3)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from upside.models import bundled
-from upside.models.loading import load_model, load_tokenizer, locate
+from upside.models.loading import load_config, load_model, load_tokenizer, locate
 
 
 @pytest.fixture
@@ -92,3 +92,11 @@ def test_damaged_weights(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match="cannot load '"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"model_type": "no_such_model"}'])
+def test_a_damaged_configuration(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    for load in (load_config, load_model):
+        with pytest.raises((ValueError, FileNotFoundError), match=r"cannot load '.*name': "):
+            load(str(folder))

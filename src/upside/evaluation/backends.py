@@ -17,7 +17,11 @@ from upside.evaluation.sampling import Sampling
 from upside.spec import format_call, parse_call
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+NOT_FINITE = "the model gives logits that are not finite: its weights are damaged, or too large for their dtype"
 
 
 class Backend(Protocol):
@@ -80,7 +84,7 @@ class UpsideBackend(_InProcess):
     def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
         from upside.engines.sampler import sample
 
-        return sample(
+        found = sample(
             self.model,
             prompts,
             eos_ids=eos_ids,
@@ -89,7 +93,10 @@ class UpsideBackend(_InProcess):
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             greedy=sampling.greedy,
-        ).ids
+        )
+        if any(logp != logp for row in found.logps for logp in row):
+            raise ValueError(NOT_FINITE)
+        return found.ids
 
 
 class TransformersBackend(_InProcess):
@@ -124,7 +131,11 @@ class TransformersBackend(_InProcess):
             **choice,
         )
         with _own_generation_config(self.model, config):
-            tokens = self.model.generate(input_ids=ids.to(self.model.device), attention_mask=mask.to(self.model.device))
+            tokens = self.model.generate(
+                input_ids=ids.to(self.model.device),
+                attention_mask=mask.to(self.model.device),
+                logits_processor=[_finite],
+            )
         return [cut(row, eos_ids) for row in tokens[:, width:].tolist()]
 
 
@@ -178,6 +189,12 @@ class VllmBackend:
         asked = [vllm.TokensPrompt(prompt_token_ids=list(prompt)) for prompt in prompts]
         found = self.engine.generate(asked, params, use_tqdm=False)
         return [cut(output.outputs[0].token_ids, eos_ids) for output in found]
+
+
+def _finite(ids: Tensor, logits: Tensor) -> Tensor:
+    if bool(logits.isnan().any()):
+        raise ValueError(NOT_FINITE)
+    return logits
 
 
 BACKENDS: dict[str, Any] = {"upside": UpsideBackend, "transformers": TransformersBackend, "vllm": VllmBackend}

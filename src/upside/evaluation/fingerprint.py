@@ -59,11 +59,9 @@ def of_problems(problems: Sequence[Problem]) -> str:
 
 def context_of(name: str | Path) -> int | None:
     """How many tokens the model of a name has positions for; None where its configuration does not say."""
-    from transformers import AutoConfig
+    from upside.models.loading import load_config
 
-    from upside.models.loading import locate
-
-    config = AutoConfig.from_pretrained(locate(name), trust_remote_code=False)
+    config = load_config(name)
     found = getattr(config.get_text_config(), "max_position_embeddings", None)
     return int(found) if found else None
 

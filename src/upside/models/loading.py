@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
@@ -62,6 +62,16 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None) -> PreTrain
     return tokenizer
 
 
+def load_config(name: str | Path) -> PreTrainedConfig:
+    """The configuration of a model, as `load_model` reads it; same names, same errors."""
+    from transformers import AutoConfig
+
+    source, options = _source(name, None)
+    with _explained(name):
+        config: PreTrainedConfig = AutoConfig.from_pretrained(source, **options)
+    return config
+
+
 def _source(name: str | Path, revision: str | None) -> tuple[str | Path, dict[str, Any]]:
     source = locate(name)
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": isinstance(source, Path)}
@@ -75,7 +85,7 @@ def _source(name: str | Path, revision: str | None) -> tuple[str | Path, dict[st
 @contextmanager
 def _explained(name: str | Path, *errors: type[Exception]) -> Iterator[None]:
     """Turns what transformers raises, and `errors`, into one line that names the model."""
-    refused: tuple[type[Exception], ...] = (ValueError, KeyError, RuntimeError, *errors)
+    refused: tuple[type[Exception], ...] = (ValueError, KeyError, TypeError, RuntimeError, *errors)
     try:
         yield
     except OSError as error:
