@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Any
@@ -86,16 +85,15 @@ def train(arguments: tuple[str, ...], dry_run: bool, engine: str) -> None:
 
 
 def _train_on_verl(recipe: Any, dry_run: bool) -> None:
-    try:
-        import ray  # noqa: F401
-        import verl  # noqa: F401
+    from importlib.util import find_spec
 
-        launch = importlib.import_module("upside.engines.verl.launch")
-    except ImportError as error:
+    if missing := [name for name in ("verl", "ray") if find_spec(name) is None]:
         raise ValueError(
-            f"--engine verl: {error}; install verl and Ray with: pip install 'upside[verl]', "
+            f"--engine verl: {' and '.join(missing)} not found; install verl and Ray with: pip install 'upside[verl]', "
             "or leave --engine out to train with TRL"
-        ) from error
+        )
+    from upside.engines.verl import launch  # verl itself is imported by the process that runs it
+
     launch.train(recipe, dry_run=dry_run)
 
 
