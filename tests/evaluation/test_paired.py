@@ -48,6 +48,12 @@ def test_said_plainly(of):
     assert verdict(compare(down, up).accuracy).startswith("worse than the baseline by more than noise: -72.5 points")
 
 
+def test_a_difference_of_shares_ends_at_100_points(of):
+    found = compare(of([4, 4, 4, 0]), of([0, 0, 0, 0])).accuracy
+    assert found.difference - t_quantile(3) * 0.25 == pytest.approx(found.low)
+    assert found.high == 1.0  # 0.75 + 3.18 x 0.25 = 1.55
+
+
 def test_pairing_is_by_problem_not_by_place(of):
     one, two = of([4, 0, 2]), of([4, 0, 2])
     shuffled = Evaluation([r for p in ("p2", "p0", "p1") for r in two.rows if r.problem == p])
@@ -76,11 +82,19 @@ def test_rows_without_a_verdict_leave_the_pair_out(of, row):
     [
         ({"temperature": 0.6}, "other settings than the baseline: temperature is 1.0, in the baseline 0.6"),
         ({"max_new_tokens": 8}, "max_new_tokens is 96, in the baseline 8"),
+        ({"problems": 3, "problems_digest": "b"}, "problems is 2, in the baseline 3; problems_digest is 'a'"),
         ({"problems_digest": "b"}, "problems_digest is 'a', in the baseline 'b'"),
     ],
 )
 def test_other_settings_are_refused(of, change, message):
-    settings = {"temperature": 1.0, "max_new_tokens": 96, "problems_digest": "a", "seed": 0, "backend": "upside"}
+    settings = {
+        "temperature": 1.0,
+        "max_new_tokens": 96,
+        "problems": 2,
+        "problems_digest": "a",
+        "seed": 0,
+        "backend": "upside",
+    }
     assert compare(of([1], **settings), of([2], **{**settings, "seed": 1, "backend": "vllm"})).worse == 1
     with pytest.raises(ValueError, match=message):
         compare(of([1], **settings), of([1], **{**settings, **change}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from upside.evaluation.judging import Row
@@ -12,7 +12,17 @@ from upside.evaluation.metrics import Estimate, estimate_average, estimate_mean,
 from upside.evaluation.results import Evaluation, right
 
 PAIRED = "95%, closed form: Student's t over the differences of the problems; exact bound where no problem differs"
-COMPARED = ("samples", "greedy", "temperature", "top_p", "top_k", "max_new_tokens", "split", "problems_digest")
+COMPARED = (
+    "samples",
+    "greedy",
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_new_tokens",
+    "split",
+    "problems",
+    "problems_digest",
+)
 """Settings that must agree. Seeds, batch sizes and backends may differ: they change the draw, not what is measured."""
 
 
@@ -148,7 +158,7 @@ def _shares(evaluation: Evaluation, baseline: Evaluation, k: int, value: Callabl
     pairs = _pairs(evaluation, baseline, k, value)
     found = _difference(pairs)
     if not pairs or any(a != b for a, b in pairs):
-        return found
+        return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))  # in this order NaN stays
     bound = 1 - 0.025 ** (1 / len(pairs))
     return Difference(found.value, found.baseline, 0.0, -bound, bound, len(pairs))
 
