@@ -20,9 +20,12 @@ from typing import Any
 import psutil
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 
 import upside
+from upside.tasks import load_task
 from upside.training.folder import RunFolder
+from upside.training.reference import build
 
 pytestmark = pytest.mark.slow
 
@@ -227,6 +230,28 @@ def test_a_reward_that_raises_on_one_process_ends_both_and_loses_no_step(whole: 
     pick = ("response", "advantage")
     table, expected = rollouts(tmp_path / "run"), rollouts(whole)
     assert {name: table[name] for name in pick} == {name: expected[name] for name in pick}
+
+
+def test_a_reference_table_is_drawn_from_in_the_order_of_the_whole_batch(tmp_path: Path) -> None:
+    table = tmp_path / "table.parquet"
+    build(
+        "bundled", "reasoner", table, samples=6, problems=64, max_new_tokens=96, temperature=1.0,
+        console=Console(quiet=True),
+    )  # fmt: skip
+    content = pyarrow.parquet.read_table(table)
+    numbers = [i / 1000 for i in range(len(content))]
+    pyarrow.parquet.write_table(content.set_column(2, "reward", pyarrow.array(numbers)), table)
+    place = dict(
+        zip(zip(content["problem"].to_pylist(), content["sample"].to_pylist(), strict=True), numbers, strict=True)
+    )
+    run(tmp_path, *SIZE, "steps=3", "estimator=aapo", "reference=table", "reference_table=table.parquet", "output=run")
+    ids = {problem.prompt: problem.id for problem in load_task("reasoner").problems("train", 64, 0)}
+    found = rollouts(tmp_path / "run")
+    expected = [
+        place[ids[prompt], ((step - 1) * 4 + row % 4) % 6]
+        for row, (step, prompt) in enumerate(zip(found["step"], found["prompt"], strict=True))
+    ]
+    assert found["reference_reward"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_uneven_batches_are_refused_with_the_numbers_that_work(tmp_path: Path) -> None:

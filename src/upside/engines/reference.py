@@ -1,13 +1,16 @@
-"""AAPO's reference responses: sampled from the frozen initial policy, scored by the same reward functions."""
+"""AAPO's reference responses: sampled from the frozen initial policy and scored by the same reward functions, or read
+from a table of such scores."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from upside.engines.calls import weighted
 from upside.engines.sampler import sample_as
 from upside.engines.sharded import gathered, loads_on_one_process, zero3
 
@@ -41,8 +44,12 @@ class Reference:
         self.model.load_state_dict(policy.state_dict())
         self.model.requires_grad_(False).eval()
 
+    def rewards(self, inputs: Any, output: dict[str, Any], tap: dict[str, Any]) -> Tensor:
+        """Rewards of the reference responses over all ranks, NaN where no function returned one. (N,)"""
+        return weighted(self.score(inputs, output, tap), self.trainer.reward_weights)
+
     def score(self, inputs: Any, output: dict[str, Any], tap: dict[str, Any]) -> Tensor:
-        """Rewards of the reference responses over all ranks, NaN where a function returned None. (N, F)"""
+        """The same by function, before weighting. (N, F)"""
         trainer = self.trainer
         if "pixel_values" in output:
             raise ValueError(
@@ -72,3 +79,51 @@ class Reference:
             context = nullcontext(self.model)
         with context as model, gathered(trainer, policy) if self.peft else nullcontext():
             return sample_as(trainer, model if model is not None else policy, prompts).ids
+
+
+Table = Mapping[Any, Sequence[float | None]]
+
+
+class TabledReference:
+    """Rewards of reference responses that were sampled before, by the data set's column `problem`.
+
+    The p-th response (from 0) of a group of G in training batch t (from 1) is paired with sample (t - 1) G + p of its
+    problem, counted round the samples there are: a group meets as many different ones as it can, another batch goes on
+    where this one ends, and a resumed run reads the same.
+
+    missing: for problems that the table lacks, an error ("error"), or fresh samples ("fresh"; a batch with one such
+    problem samples for all its rows, and uses the others' table).
+    """
+
+    def __init__(self, trainer: AdvantageTrainer, table: Table, missing: str) -> None:
+        self.trainer, self.table = trainer, table
+        if missing not in ("error", "fresh"):
+            raise ValueError(f"reference_missing={missing!r} is unknown; known: error, fresh")
+        if not trainer._has_column("problem"):
+            raise ValueError("reference_table: the data set has no column `problem` that says which row of the table")
+        problems = dict.fromkeys(trainer.train_dataset["problem"])
+        absent = [problem for problem in problems if not table.get(problem)]
+        if absent and missing == "error":
+            raise ValueError(
+                f"reference_table: {len(absent)} of {len(problems)} problems have no samples there (first: "
+                f"{absent[0]!r}); add them, or sample for them with reference_missing='fresh'"
+            )
+        self.fresh = Reference(trainer) if absent else None
+
+    def rewards(self, inputs: Any, output: dict[str, Any], tap: dict[str, Any]) -> Tensor:
+        """As `Reference.rewards`. (N,)"""
+        trainer = self.trainer
+        first, size = trainer.accelerator.process_index * len(inputs), trainer.num_generations
+        turn = (trainer._batch_number() - 1) * size
+        drawn = [self._draw(row["problem"], turn + (first + i) % size) for i, row in enumerate(inputs)]
+        values = torch.tensor(drawn, device=trainer.accelerator.device)
+        absent = torch.tensor([not self.table.get(row["problem"]) for row in inputs], device=values.device)
+        values, absent = trainer.accelerator.gather(values), trainer.accelerator.gather(absent)
+        if self.fresh is None or not bool(absent.any()):
+            return values
+        return torch.where(absent, self.fresh.rewards(inputs, output, tap), values)
+
+    def _draw(self, problem: Any, number: int) -> float:
+        samples = self.table.get(problem) or [None]
+        reward = samples[number % len(samples)]
+        return float("nan") if reward is None else float(reward)

@@ -31,7 +31,7 @@ from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
 from upside.engines.calls import MEASURED, check_needs, digest, named, weighted
 from upside.engines.loss import policy_gradient_loss
-from upside.engines.reference import Reference
+from upside.engines.reference import Reference, Table, TabledReference
 from upside.rollouts import Rollouts
 from upside.tasks.prompts import text_ids
 
@@ -83,7 +83,9 @@ class AdvantageTrainer(GRPOTrainer):
 
     When the estimator reads `reference_rewards` (AAPO), one response per policy response is sampled from a frozen copy
     of the initial weights (PEFT: the adapters switched off) with the same sampling parameters and scored by the same
-    reward functions; a data-set column `reference_reward` replaces that.
+    reward functions; a data-set column `reference_reward` replaces that, and so does `reference_table`: for each value
+    of the data set's column `problem` the rewards of reference responses that were sampled before (`upside reference
+    build`), drawn in turn (`TabledReference`). reference_missing: for a problem without any, "error" or "fresh".
     Evaluation batches keep TRL's own advantages: the estimator is not called, so its state cannot move.
     """
 
@@ -98,6 +100,8 @@ class AdvantageTrainer(GRPOTrainer):
         on_rollouts: Callable[[ScoredRollouts], None] | None = None,
         length_buckets: int = 1,
         skip_zero_advantage: bool = False,
+        reference_table: Table | None = None,
+        reference_missing: str = "error",
         **kwargs: Any,
     ) -> None:
         self.estimator = make_estimator(estimator) if isinstance(estimator, str) else estimator
@@ -115,8 +119,10 @@ class AdvantageTrainer(GRPOTrainer):
             raise ValueError(f"loss_type {self.loss_type!r} has no KL term; set beta=0 (it is {self.beta})")
         pairs = zip(self.reward_funcs, self.reward_func_names, strict=True)
         self.reward_funcs: list[Any] = [named(func, name, self._step_now) for func, name in pairs]
-        self.reference: Reference | None = None
-        if "reference_rewards" in self.estimator.needs and not self._has_column("reference_reward"):
+        self.reference: Reference | TabledReference | None = None
+        if "reference_rewards" in self.estimator.needs and reference_table is not None:
+            self.reference = TabledReference(self, reference_table, reference_missing)
+        elif "reference_rewards" in self.estimator.needs and not self._has_column("reference_reward"):
             self.reference = Reference(self)
 
     def _tokenize_prompts(self, prompts: list[Any]) -> Any:
@@ -207,7 +213,7 @@ class AdvantageTrainer(GRPOTrainer):
         elif "entropy" in needs:
             fields["entropy"] = gather(self._entropy(output, tap, lengths))
         if self.reference is not None:
-            fields["reference_rewards"] = weighted(self.reference.score(inputs, output, tap), self.reward_weights)
+            fields["reference_rewards"] = self.reference.rewards(inputs, output, tap)
         elif "reference_rewards" in needs:
             fields["reference_rewards"] = gather(self._column(inputs, "reference_reward"))
         fields["metrics"] = {
@@ -215,13 +221,12 @@ class AdvantageTrainer(GRPOTrainer):
         }
         for name in sorted(needs - MEASURED - set(self.response_metrics)):
             fields["metrics"][name] = gather(self._column(inputs, name))
-        updates = max(1, self.args.steps_per_generation * self.num_iterations // self.args.gradient_accumulation_steps)
         batch = Rollouts(
             rewards=rewards,
             groups=self._groups(inputs),
             valid=valid,
-            step=self.state.global_step // updates + 1,
-            total_steps=-(-self.state.max_steps // updates) or None,  # the last batch may end in the middle
+            step=self._batch_number(),
+            total_steps=-(-self.state.max_steps // self._updates()) or None,  # the last batch may end in the middle
             **fields,
         )
         outcome = None if correct is None else [None if c != c else c > 0.5 for c in correct.tolist()]
@@ -372,6 +377,14 @@ class AdvantageTrainer(GRPOTrainer):
             raise ValueError(
                 f"{checkpoint} lacks {STATE_FILE}, the state of {self.estimator}; resume from an earlier one"
             )
+
+    def _updates(self) -> int:
+        """Optimiser steps a batch of responses is used for."""
+        return max(1, self.args.steps_per_generation * self.num_iterations // self.args.gradient_accumulation_steps)
+
+    def _batch_number(self) -> int:
+        """Which batch of responses this is, from 1."""
+        return self.state.global_step // self._updates() + 1
 
     def _step_now(self) -> int:
         return self.state.global_step + 1

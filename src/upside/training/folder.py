@@ -78,7 +78,9 @@ class RunFolder:
             raise RunFolderError(f"output: {folder.path} holds no run to resume; leave out resume=true to start one")
         folder.rollouts.mkdir(parents=True, exist_ok=True)
         folder.checkpoints.mkdir(exist_ok=True)
-        resolved = dataclasses.replace(recipe, output=str(recipe.folder), resume=False, processes=world.size())
+        resolved = dataclasses.replace(
+            recipe, output=str(recipe.folder), resume=False, processes=recipe.processes or world.size()
+        )
         folder.recipe_file.write_text(to_yaml(resolved))
         (folder.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
         return folder

@@ -15,6 +15,8 @@ from upside.training.world import check_shares
 def cautions(recipe: Recipe) -> list[str]:
     """Settings that are allowed but cannot do what they seem to."""
     found = []
+    if recipe.reference == "table" and "reference_rewards" not in upside.estimator(recipe.estimator).needs:
+        found.append(f"reference_table is not read: the estimator {recipe.estimator} needs no reference rewards")
     for stage in upside.estimator(recipe.estimator).stages:
         cut = getattr(stage.run, "truncation_length", None)
         if cut is not None and cut > recipe.max_new_tokens:
@@ -44,6 +46,7 @@ def outlook(recipe: Recipe) -> list[str]:
     from upside.tasks.readers import ENDINGS
 
     paths = [str(value) for key, value in recipe.task_options.items() if key in ("path", "test_path")]
+    paths += [recipe.reference_table] if recipe.reference_table else []
     data = [recipe.task, *paths] if recipe.task.lower().endswith(ENDINGS) else paths
     absent = [name for name in data if not Path(name).exists()]
     task = None

@@ -29,6 +29,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "schedule": ("constant", "linear", "cosine", "cosine_with_min_lr"),
     "importance": ("token", "sequence"),
     "sampler": ("upside", "transformers", "vllm"),
+    "reference": ("fresh", "table"),
+    "reference_missing": ("error", "fresh"),
 }
 
 OWN_KEYS = {  # fields of GRPOConfig that would contradict what the run counts by -> the keys of a recipe for them
@@ -85,6 +87,9 @@ class Recipe:
     # what a response is worth
     estimator: str = "grpo"
     rewards: list[Any] = field(default_factory=lambda: ["verdict"])  # see upside.rewards.load_rewards
+    reference: str = "fresh"  # AAPO's reference responses: sampled at every step, or read from a "table"
+    reference_table: str | None = None  # the file of `upside reference build`
+    reference_missing: str = "error"  # problems that the table lacks; "fresh": sample for them
 
     # how much
     steps: int = 150
@@ -229,6 +234,11 @@ def check(recipe: Recipe) -> None:
         )
     if recipe.eval.problems and not (recipe.eval.greedy or recipe.eval.samples):
         raise RecipeError("eval: nothing to measure with greedy=false and samples=0; for no evaluation set problems=0")
+    if (recipe.reference == "table") != (recipe.reference_table is not None):
+        raise RecipeError(
+            f"reference_table: {recipe.reference_table} does not go with reference={recipe.reference}; give "
+            "reference=table and reference_table=FILE together (upside reference build makes the file)"
+        )
     if not recipe.rewards:
         raise RecipeError("rewards: the list is empty; leave it out for the task's own verdict")
     try:

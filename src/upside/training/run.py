@@ -24,7 +24,7 @@ from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
 from upside.tasks import Problem
-from upside.training import setup, world
+from upside.training import reference, setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
 from upside.training.folder import RunFolder, RunFolderError, resume_command
@@ -86,6 +86,7 @@ class Run:
             model, tokenizer = setup.load_model(self.recipe)
             self.own_ends = model.generation_config.eos_token_id
             self.problems = setup.load_problems(self.recipe, tokenizer)
+            self.reference = reference.for_run(self.recipe, self.problems.train, tokenizer)
             self.rewards = setup.make_rewards(self.recipe, self.problems.task)
         self.gate = world.Gate(config.world_size)
         self.folder = self._open_folder()
@@ -223,6 +224,8 @@ class Run:
             on_rollouts=recorder.keep,
             length_buckets=recipe.length_buckets,
             skip_zero_advantage=recipe.skip_zero_advantage,
+            reference_table=self.reference,
+            reference_missing=recipe.reference_missing,
             rollout_func=_timed(sampler.rollout, recorder.phases, "rollout") if recipe.sampler == "upside" else None,
             callbacks=[recorder, stop],
         )
