@@ -71,7 +71,7 @@ def write_data(folder):
                 "ability": "reasoning",
                 "reward_model": {"style": "rule", "ground_truth": problem.answer},
                 "extra_info": {"index": index},
-                "reference_rewards": [0.0, 1.0, 0.0, 1.0],
+                "reference_rewards": [0.0, 1.0, 0.0, 1.0],  # one for each response of a group
             }
             for index, problem in enumerate(task.problems(split, count, seed=0))
         ]

@@ -124,7 +124,7 @@ class UpsideTrainer(PPOTrainerSync):
             found["correct"] = correct
         elif correct is not None and None not in correct:
             found["correct"] = correct
-        if "entropy" in needs:
+        if "entropy" in stored.keys():  # noqa: SIM118  (a TensorDict iterates over rows)
             pairs = zip(_rows(stored["entropy"]), masks, strict=True)
             found["entropy"] = [fields.mean_over_tokens(e[None], mask[None])[0] for e, mask in pairs]
         if "reference_rewards" in needs:
