@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 BUNDLED_TASKS = ("reasoner", "arithmetic", "knights")
@@ -89,6 +89,3 @@ def as_dict(sampling: Sampling) -> dict[str, Any]:
     if sampling.greedy:
         found.update(temperature=None, top_p=None, top_k=None)
     return found
-
-
-FIELDS = tuple(f.name for f in fields(Sampling))
