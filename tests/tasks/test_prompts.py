@@ -124,8 +124,10 @@ def test_a_system_prompt_is_heard_when_the_tokens_change():
 
 
 def test_a_template_that_cannot_take_a_question():
-    with pytest.raises(ValueError, match="cannot render a user message: no users here"):
+    with pytest.raises(ValueError, match=r"cannot render a user message \(TemplateError: no users here\)"):
         prompt_ids(build("bos", "{{ raise_exception('no users here') }}"), ask("1+1"))
+    with pytest.raises(ValueError, match=r"cannot render a user message \(ZeroDivisionError"):
+        prompt_ids(build("bos", "{{ 1 / 0 }}"), ask("1+1"))
 
 
 def test_the_limit_counts_special_tokens():  # trl#4358

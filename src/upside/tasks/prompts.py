@@ -63,8 +63,6 @@ def text_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 def _chat_ids(tokenizer: PreTrainedTokenizerBase, messages: list[Message], problem: Problem) -> list[int]:
-    from jinja2 import TemplateError
-
     system = problem.system
 
     def render(said: list[Message], **how: Any) -> Any:
@@ -76,9 +74,11 @@ def _chat_ids(tokenizer: PreTrainedTokenizerBase, messages: list[Message], probl
         if system is not None and not heard:  # the template's own default, which stands there without it as well
             heard = text.count(system.strip()) > problem.prompt.count(system.strip())
         ids: list[int] = list(render(messages, tokenize=True, return_dict=True)["input_ids"])
-    except TemplateError as error:
+    except Exception as error:  # a template is a program of its author
         if system is None:
-            raise ValueError(f"the tokenizer's chat template cannot render a user message: {error}") from error
+            raise ValueError(
+                f"the tokenizer's chat template cannot render a user message ({type(error).__name__}: {error})"
+            ) from error
         raise ValueError(f"task option system: {_NO_SYSTEM.format(f'refuses it ({error})')}") from error
     if not heard:
         raise ValueError(f"task option system: {_NO_SYSTEM.format('leaves it out')}")
