@@ -3,7 +3,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from saved import BATCHES, core_values, supplied_fields, verl_tensors
+from verl import DataProto
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 import upside
 from upside.engines.verl import plugin
@@ -77,6 +79,17 @@ def test_most_presets_need_no_trainer():
 @pytest.mark.parametrize("name", PLAIN)
 def test_presets_that_need_rewards_and_lengths_work_with_verls_own_trainers(name, batch):
     assert torch.allclose(call(f"upside_{name}", batch), core_values(name, batch, only=["lengths"]), atol=1e-6, rtol=0)
+
+
+def test_verls_own_step_calls_it_and_finds_what_it_expects():
+    rewards, mask, uids = verl_tensors(EQUAL, range(len(EQUAL["rewards"])))
+    data = DataProto.from_dict(
+        {"token_level_rewards": rewards, "response_mask": mask}, {"uid": np.array(uids, dtype=object)}
+    )
+    keys = [f"{uid}_{row}_0" for row, uid in enumerate(uids)]
+    done = compute_advantage_for_multi_trajectories(data, keys, "upside", config=config(spec="rloo"))
+    assert torch.allclose(done.batch["advantages"], core_values("rloo", EQUAL, only=[])[:, None] * mask, atol=1e-6)
+    assert torch.equal(done.batch["advantages"], done.batch["returns"])
 
 
 def test_the_spec_and_its_options_ride_in_verls_configuration():

@@ -17,7 +17,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from upside.chains import Estimator
 from upside.engines.verl import fields
 from upside.engines.verl.estimators import Estimate, Supply, supplied
-from upside.engines.verl.options import build, is_ours, read
+from upside.engines.verl.options import PREFIX, build, is_ours, read
 from upside.engines.verl.record import Recorder
 from upside.engines.verl.reference import Reference
 from upside.evaluation.generate import ends
@@ -50,6 +50,11 @@ class UpsideTrainer(PPOTrainerSync):
                     f"estimator {str(self.estimator)!r} needs entropy, which verl does not compute with "
                     "algorithm.rollout_correction.bypass_mode=True; switch it off"
                 )
+        elif algorithm.get(PREFIX):
+            raise ValueError(
+                f"algorithm.{PREFIX} is given, but algorithm.adv_estimator={algorithm.adv_estimator} is verl's own; "
+                f"set algorithm.adv_estimator={PREFIX}"
+            )
         super().__init__(config)
 
     def _setup(self) -> None:
