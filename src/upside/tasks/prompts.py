@@ -75,11 +75,10 @@ def _chat_ids(tokenizer: PreTrainedTokenizerBase, messages: list[Message], probl
             heard = text.count(system.strip()) > problem.prompt.count(system.strip())
         ids: list[int] = list(render(messages, tokenize=True, return_dict=True)["input_ids"])
     except Exception as error:  # a template is a program of its author
+        failure = f"{type(error).__name__}: {error}"
         if system is None:
-            raise ValueError(
-                f"the tokenizer's chat template cannot render a user message ({type(error).__name__}: {error})"
-            ) from error
-        raise ValueError(f"task option system: {_NO_SYSTEM.format(f'refuses it ({error})')}") from error
+            raise ValueError(f"the tokenizer's chat template cannot render a user message ({failure})") from error
+        raise ValueError(f"task option system: {_NO_SYSTEM.format(f'refuses it ({failure})')}") from error
     if not heard:
         raise ValueError(f"task option system: {_NO_SYSTEM.format('leaves it out')}")
     return ids
