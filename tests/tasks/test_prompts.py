@@ -104,7 +104,7 @@ def test_training_reads_the_same_tokens(adds, template, how):
 def test_a_template_without_a_system_role_names_the_option():
     asked = ask("1+1", system="Be brief.")
     with pytest.raises(
-        ValueError, match=r"task option system: .*refuses it \(TemplateError: System role not supported\).*template"
+        ValueError, match=r"option system: .*refuses it \(TemplateError: System role not supported\).*template"
     ):
         prompt_ids(build("bos", GEMMA), asked)
     with pytest.raises(ValueError, match=r"task option system: .*leaves it out"):
