@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from upside.engines.verl.translate import overrides
-from upside.models import bundled, loading
+from upside.models import loading
 from upside.tasks import Problem, Task, load_task
 from upside.tasks.prompts import render_prompt
 from upside.training.console import Console
@@ -45,7 +45,7 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
             f"processes: {workers} cannot share {recipe.responses // recipe.minibatches} responses evenly"
         )
     recipe = replace(recipe, processes=workers, output=str(recipe.folder.absolute()))
-    model = str(bundled()) if recipe.model == "bundled" else recipe.model
+    model = _model(recipe)
     settings = overrides(recipe, model, recipe.folder, cpu, workers)
     command = [f"{key}={value}" for key, value in settings.items()]
     if dry_run:
@@ -55,9 +55,17 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
     return _run(recipe, model, command, cpu)
 
 
+def _model(recipe: Recipe) -> str:
+    """The model as verl, whose process stands in another folder, can find it."""
+    found = loading.locate(recipe.model)
+    if recipe.revision is not None:
+        raise RecipeError("revision: verl takes a hub model as it is; download that revision and give the folder")
+    return str(found.absolute()) if isinstance(found, Path) else found
+
+
 def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str, Any]:
     console, task = Console(), load_task(recipe.task, **recipe.task_options)
-    policy, tokenizer = loading.load_model(model, revision=recipe.revision)
+    tokenizer = loading.load_tokenizer(model)
     train_problems = task.problems("train", recipe.train_problems, recipe.seed)
     train_problems, dropped = fitting(train_problems, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
@@ -66,15 +74,13 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
     folder.recipe_file.write_text(to_yaml(replace(recipe, resume=False)))  # with the number of workers
     _write_data(folder.path / "data", rows)
     console.note(f"verl: estimator {recipe.estimator}, {recipe.processes} workers, output {folder.path}")
-    before = folder.summary().get("before") or _evaluate(policy, tokenizer, task, held_out, recipe)
+    before = folder.summary().get("before") or _evaluate(model, task, held_out, recipe)
     folder.update_summary(before=before)
-    del policy
     started = time.perf_counter()
     _launch(recipe, folder, command, cpu, console)
     seconds = time.perf_counter() - started
     _export(recipe, folder)
-    policy, tokenizer = loading.load_model(str(folder.model))
-    after = _evaluate(policy, tokenizer, task, held_out, recipe)
+    after = _evaluate(str(folder.model), task, held_out, recipe)
     steps = folder.metrics()
     summary = folder.update_summary(
         after=after, engine="verl", estimator=recipe.estimator, task=recipe.task, model=recipe.model, seed=recipe.seed,
@@ -117,9 +123,14 @@ def _write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(part), folder / f"{name}.parquet")
 
 
-def _evaluate(policy: Any, tokenizer: Any, task: Task, held_out: list[Problem], recipe: Recipe) -> dict[str, Any]:
+def _evaluate(model: str, task: Task, held_out: list[Problem], recipe: Recipe) -> dict[str, Any]:
+    """Held-out results as summary.json keeps them, measured in this process before and after verl's."""
+    import torch
+
     if not held_out:
         return {}
+    policy, tokenizer = loading.load_model(model)
+    policy.to("cuda" if torch.cuda.is_available() else "cpu")
     found = measure(policy, tokenizer, task, held_out, recipe)
     results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
     return {**results, "accuracy": next(iter(found.values())).accuracy.value}
