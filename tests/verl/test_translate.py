@@ -10,19 +10,20 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from upside.engines.verl.options import build, read
-from upside.engines.verl.translate import overrides
+from upside.engines.verl.translate import arguments, overrides
 from upside.models import bundled
 from upside.training.recipe import RecipeError, load
+
+ODD = Path("runs") / "a b, c=d's [x]"
 
 
 def composed(*changes, cpu=True, workers=2):
     """verl's whole configuration for the default recipe with these changes, as `main_ppo` builds it."""
     recipe = load(None, ["schedule=constant", *changes])
-    values = overrides(recipe, str(bundled()), Path("runs/a b"), cpu, workers)
+    values = overrides(recipe, str(bundled()), ODD, cpu, workers)
     folder = str(Path(verl.__file__).parent / "trainer" / "config")
     with hydra.initialize_config_dir(folder, version_base=None):
-        quoted = [f"{k}='{v}'" if isinstance(v, Path) else f"{k}={v}" for k, v in values.items()]
-        return hydra.compose("ppo_trainer", quoted)
+        return hydra.compose("ppo_trainer", arguments(values))
 
 
 @pytest.mark.parametrize("cpu", [True, False])
@@ -51,7 +52,7 @@ def test_the_numbers_of_the_recipe_arrive():
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     assert (config.data.train_batch_size, rollout.n, actor.ppo_mini_batch_size) == (12, 4, 4)
     assert (actor.optim.lr, rollout.top_k, actor.clip_ratio_c, config.data.seed) == (0.002, 7, 4, 5)
-    assert OmegaConf.select(config, "algorithm.upside.run_folder") == "runs/a b"
+    assert OmegaConf.select(config, "algorithm.upside.run_folder") == str(ODD)
     assert actor.fsdp_config.mixed_precision.param_dtype == "fp32"
     assert config.ray_kwargs.ray_init.num_gpus == 2
 

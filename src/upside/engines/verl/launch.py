@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from upside.engines.verl.translate import overrides
+from upside.engines.verl.translate import arguments, overrides
 from upside.models import loading
 from upside.tasks import Problem, Task, load_task
 from upside.tasks.prompts import render_prompt
@@ -46,8 +46,7 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
         )
     recipe = replace(recipe, processes=workers, output=str(recipe.folder.absolute()))
     model = _model(recipe)
-    settings = overrides(recipe, model, recipe.folder, cpu, workers)
-    command = [f"{key}={value}" for key, value in settings.items()]
+    command = arguments(overrides(recipe, model, recipe.folder, cpu, workers))
     if dry_run:
         print(f"{'VERL_PLATFORM=cpu ' if cpu else ''}python -m verl.trainer.main_ppo", end="")
         print("".join(f" \\\n  {shlex.quote(argument)}" for argument in command))

@@ -99,7 +99,7 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": micro,
         "actor_rollout_ref.rollout.name": "vllm",
         "algorithm.adv_estimator": "upside",
-        "+algorithm.upside.spec": f"'{recipe.estimator}'",
+        "+algorithm.upside.spec": recipe.estimator,
         "+algorithm.upside.run_folder": folder,
         "algorithm.use_kl_in_reward": False,
         "reward.reward_manager.source": "importlib",
@@ -111,11 +111,11 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "trainer.nnodes": 1,
         "trainer.project_name": "upside",
         "trainer.experiment_name": recipe.name,
-        "trainer.logger": f"[{','.join(['console', *recipe.report_to])}]",
+        "trainer.logger": ["console", *recipe.report_to],
         "trainer.total_epochs": 1,
         "trainer.total_training_steps": recipe.steps,
         "trainer.save_freq": recipe.save_every,
-        "actor_rollout_ref.actor.checkpoint.save_contents": "[model,optimizer,extra,hf_model]",
+        "actor_rollout_ref.actor.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
         "trainer.max_actor_ckpt_to_keep": recipe.keep_checkpoints,
         "trainer.default_local_dir": folder / "checkpoints",
         "trainer.resume_mode": "auto" if recipe.resume else "disable",
@@ -123,6 +123,19 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "trainer.test_freq": -1,
     }
     return values | (_float32() if recipe.dtype == "float32" else {}) | (_on_cpu(workers + fresh) if cpu else {})
+
+
+def arguments(values: dict[str, Any]) -> list[str]:
+    """The overrides as Hydra reads them on its command line: key=value, texts and paths in quotes."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, list):
+            return f"[{','.join(map(text, value))}]"
+        if isinstance(value, str | Path):
+            return "'" + str(value).replace("'", "\\'") + "'"
+        return str(value)
+
+    return [f"{key}={text(value)}" for key, value in values.items()]
 
 
 def _float32() -> dict[str, Any]:
