@@ -14,7 +14,7 @@ from upside.engines.verl.translate import arguments, overrides
 from upside.models import bundled
 from upside.training.recipe import RecipeError, load
 
-ODD = Path("runs") / "a b, c=d's [x]"
+ODD = Path("runs") / "a b, c=d's \"[x]"
 
 
 def composed(*changes, cpu=True, workers=2):

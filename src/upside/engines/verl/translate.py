@@ -132,7 +132,7 @@ def arguments(values: dict[str, Any]) -> list[str]:
         if isinstance(value, list):
             return f"[{','.join(map(text, value))}]"
         if isinstance(value, str | Path):
-            return "'" + str(value).replace("'", "\\'") + "'"
+            return '"' + str(value).replace('"', '\\"') + '"'
         return str(value)
 
     return [f"{key}={text(value)}" for key, value in values.items()]
