@@ -76,3 +76,30 @@ def test_a_fresh_reference_gets_a_gpu_of_its_own():
 def test_what_verl_cannot_do_is_refused(change, message):
     with pytest.raises(RecipeError, match=message):
         composed(change)
+
+
+def test_a_reference_table_goes_into_the_data(tmp_path):
+    from upside.engines.verl.launch import _rows
+    from upside.models.loading import load_tokenizer
+    from upside.tasks import load_task
+    from upside.training import reference
+
+    file = tmp_path / "table.parquet"
+    reference.build("bundled", "reasoner", file, samples=3, problems=16, max_new_tokens=4)
+    changes = ["estimator=aapo", "reference=table", f"reference_table={file}", "train_problems=16", "max_new_tokens=4"]
+    recipe = load(None, [*changes, "prompts_per_step=4", "group_size=2", "steps=4"])
+    task, tokenizer = load_task("reasoner"), load_tokenizer("bundled")
+    problems = task.problems("train", 16, 0)
+    table = {index: [index + sample / 10 for sample in range(3)] for index in range(16)}
+    assert set(reference.for_run(recipe, problems, tokenizer)) == set(table)
+    rows = _rows(recipe, task, problems, tokenizer, table)
+    assert len(rows) == 16
+    for at, row in enumerate(rows):
+        index = [problem.id for problem in problems].index(row["extra_info"]["problem"])
+        first = (at // 4) * 2
+        assert row["reference_rewards"] == [index + first % 3 / 10, index + (first + 1) % 3 / 10]
+    config = composed(*changes)
+    assert config.algorithm.upside.reference == "table"
+    assert config.ray_kwargs.ray_init.num_gpus == 2
+    with pytest.raises(RecipeError, match="reference_missing: fresh is not for verl"):
+        composed(*changes, "reference_missing=fresh")

@@ -77,6 +77,12 @@ def together(value: Any, failure: RewardError | None = None) -> list[Any]:
     return [part for part, _ in parts]
 
 
+def sample_number(batch: int, place: int, group_size: int, samples: int) -> int:
+    """Which of a prompt's tabled reference samples (from 0) is paired with the response at `place` (from 0) of its
+    group in training batch `batch` (from 1): counted on from batch to batch, round the samples there are."""
+    return ((batch - 1) * group_size + place) % samples
+
+
 def weighted(rewards: Tensor, weights: Tensor) -> Tensor:
     """(N, F) -> (N,): weighted sum of what was returned, NaN where every function returned None."""
     total = (rewards * weights.to(rewards.device)).nansum(1)

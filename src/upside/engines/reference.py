@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from upside.engines.calls import weighted
+from upside.engines.calls import sample_number, weighted
 from upside.engines.sampler import sample_as
 from upside.engines.sharded import gathered, loads_on_one_process, zero3
 
@@ -114,8 +114,7 @@ class TabledReference:
         """As `Reference.rewards`. (N,)"""
         trainer = self.trainer
         first, size = trainer.accelerator.process_index * len(inputs), trainer.num_generations
-        turn = (trainer._batch_number() - 1) * size
-        drawn = [self._draw(row["problem"], turn + (first + i) % size) for i, row in enumerate(inputs)]
+        drawn = [self._draw(row["problem"], (first + i) % size) for i, row in enumerate(inputs)]
         values = torch.tensor(drawn, device=trainer.accelerator.device)
         absent = torch.tensor([not self.table.get(row["problem"]) for row in inputs], device=values.device)
         values, absent = trainer.accelerator.gather(values), trainer.accelerator.gather(absent)
@@ -123,7 +122,7 @@ class TabledReference:
             return values
         return torch.where(absent, self.fresh.rewards(inputs, output, tap), values)
 
-    def _draw(self, problem: Any, number: int) -> float:
-        samples = self.table.get(problem) or [None]
-        reward = samples[number % len(samples)]
+    def _draw(self, problem: Any, place: int) -> float:
+        samples, trainer = self.table.get(problem) or [None], self.trainer
+        reward = samples[sample_number(trainer._batch_number(), place, trainer.num_generations, len(samples))]
         return float("nan") if reward is None else float(reward)

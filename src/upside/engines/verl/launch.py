@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from upside.engines.calls import sample_number
 from upside.engines.verl.translate import arguments, overrides
 from upside.models import loading
 from upside.tasks import Problem, Task, load_task
 from upside.tasks.prompts import render_prompt
+from upside.training import reference
 from upside.training.console import Console
 from upside.training.folder import RunFolder, resume_command
 from upside.training.heldout import facts, measure
@@ -68,7 +71,8 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
     train_problems = task.problems("train", recipe.train_problems, recipe.seed)
     train_problems, dropped = fitting(train_problems, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
-    rows = _rows(recipe, task, train_problems, tokenizer)
+    table = reference.for_run(recipe, train_problems, tokenizer)
+    rows = _rows(recipe, task, train_problems, tokenizer, table)
     folder = RunFolder.open_for(recipe)
     folder.recipe_file.write_text(to_yaml(replace(recipe, resume=False)))  # with the number of workers
     _write_data(folder.path / "data", rows)
@@ -91,8 +95,13 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
     return summary
 
 
-def _rows(recipe: Recipe, task: Task, problems: list[Problem], tokenizer: Any) -> list[dict[str, Any]]:
-    """verl's data set in the order of training. RecipeError for prompts that are no messages."""
+def _rows(
+    recipe: Recipe, task: Task, problems: list[Problem], tokenizer: Any, table: Mapping[int, list[Any]] | None = None
+) -> list[dict[str, Any]]:
+    """verl's data set in the order of training. RecipeError for prompts that are no messages.
+
+    table: index of a problem -> rewards of its reference responses; each row gets one per response of its step.
+    """
     if getattr(task, "stop", ""):
         raise RecipeError(f"task: {recipe.task} ends responses at characters of its own, which verl does not know")
     rows: list[dict[str, Any]] = []
@@ -101,8 +110,14 @@ def _rows(recipe: Recipe, task: Task, problems: list[Problem], tokenizer: Any) -
         prompt = render_prompt(tokenizer, problem)
         if isinstance(prompt, str):
             raise RecipeError(f"task: {recipe.task} has plain-text prompts; verl takes messages and a chat template")
+        columns: dict[str, Any] = {}
+        if table is not None:
+            samples, size, step = table[index], recipe.group_size, len(rows) // recipe.prompts_per_step + 1
+            drawn = [sample_number(step, place, size, len(samples)) for place in range(size)]
+            columns["reference_rewards"] = [samples[number] for number in drawn]
         rows.append(
             {
+                **columns,
                 "data_source": recipe.task,
                 "prompt": prompt,
                 "reward_model": {"style": "rule", "ground_truth": problem.answer},

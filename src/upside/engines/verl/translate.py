@@ -44,6 +44,10 @@ def check(recipe: Recipe) -> None:
             f"minibatches: {recipe.minibatches} does not divide prompts_per_step={recipe.prompts_per_step}; "
             "verl cuts minibatches between prompts"
         )
+    if recipe.reference == "table" and recipe.reference_missing == "fresh":
+        raise RecipeError(
+            "reference_missing: fresh is not for verl, whose data hold the table; build it for all problems"
+        )
     for entry in recipe.rewards:
         name = entry if isinstance(entry, str) else entry["name"]
         if getattr(SHAPES.get(name), "needs_groups", False):
@@ -58,7 +62,7 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
     """
     check(recipe)
     mode, aggregation = LOSSES[recipe.loss]
-    fresh = "reference_rewards" in upside.estimator(recipe.estimator).needs
+    fresh = "reference_rewards" in upside.estimator(recipe.estimator).needs and recipe.reference == "fresh"
     micro = max(1, min(recipe.micro_batch or 16, recipe.responses // recipe.minibatches // workers))
     values = {
         "data.train_files": folder / "data" / "train.parquet",
@@ -101,6 +105,7 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "algorithm.adv_estimator": "upside",
         "+algorithm.upside.spec": recipe.estimator,
         "+algorithm.upside.run_folder": folder,
+        "+algorithm.upside.reference": recipe.reference,
         "algorithm.use_kl_in_reward": False,
         "reward.reward_manager.source": "importlib",
         "reward.reward_manager.name": "RecipeRewards",
