@@ -87,7 +87,8 @@ def train(arguments: tuple[str, ...], dry_run: bool, engine: str) -> None:
 def _train_on_verl(recipe: Any, dry_run: bool) -> None:
     from importlib.util import find_spec
 
-    if missing := [name for name in ("verl", "ray") if find_spec(name) is None]:
+    missing = [name for name in ("verl", "ray") if find_spec(name) is None]
+    if missing and not dry_run:
         raise ValueError(
             f"--engine verl: {' and '.join(missing)} not found; install verl and Ray with: pip install 'upside[verl]', "
             "or leave --engine out to train with TRL"
