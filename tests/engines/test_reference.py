@@ -77,6 +77,35 @@ def test_a_column_replaces_the_sampling(model: Path, tmp_path: Path) -> None:
     assert set(seen[0].batch.reference_rewards.nan_to_num(-1).tolist()) <= {0.25, 0.75, -1}
 
 
+def test_a_table_replaces_the_sampling(model: Path, tmp_path: Path) -> None:
+    rows = Dataset.from_list([{**row, "problem": i % 8} for i, row in enumerate(tiny.dataset())])
+    table = {i: [i + 0.1, i + 0.2, i + 0.3, None, i + 0.5, i + 0.6] for i in range(8)}
+    seen: list[ScoredRollouts] = []
+    scored: list[int] = []
+
+    def reward(completion_ids: list[list[int]], problem: list[int], **columns: Any) -> list[float]:
+        scored.extend(problem)
+        return [0.5 * (i % 2) for i in range(len(completion_ids))]
+
+    options = {"reward_funcs": [reward], "train_dataset": rows, "reference_table": table}
+    trainer = make(model, tmp_path, on_rollouts=seen.append, **options)
+    trainer.train()
+    assert len(scored) == 3 * 16  # no reference response was sampled and scored
+    for step, rollouts in enumerate(seen):
+        problems = scored[16 * step : 16 * (step + 1)]
+        expected = [table[problem][(4 * step + row % 4) % 6] for row, problem in enumerate(problems)]
+        values = rollouts.batch.reference_rewards.nan_to_num(-1).tolist()
+        assert values == pytest.approx([-1 if value is None else value for value in expected], abs=1e-6)
+    options["reference_table"] = {i: table[i] for i in range(6)}
+    with pytest.raises(ValueError, match=r"reference_table: 2 of 8 problems have no samples there \(first: 6\)"):
+        make(model, tmp_path, **options)
+    assert make(model, tmp_path, reference_missing="fresh", **options).reference.fresh is not None
+    with pytest.raises(ValueError, match="reference_missing='maybe' is unknown"):
+        make(model, tmp_path, reference_missing="maybe", **options)
+    with pytest.raises(ValueError, match="no column `problem`"):
+        make(model, tmp_path, reference_table=table)
+
+
 def test_no_reference_model_where_none_is_needed(model: Path, tmp_path: Path) -> None:
     assert make(model, tmp_path, estimator="grpo").reference is None
 

@@ -94,6 +94,15 @@ def test_the_engine_that_is_not_installed() -> None:
     assert "pip install 'upside[verl]'" in done.output
 
 
+def test_processes_that_the_launcher_did_not_number() -> None:
+    with pytest.raises(
+        RecipeError, match=r"processes: RANK and WORLD_SIZE tell of 1, the training library sees 2; start"
+    ):
+        world.Gate(2)
+    world.Gate(1).wait()
+    assert world.Gate(1).told("a word") == "a word"
+
+
 @pytest.mark.slow
 def test_others_wait_for_the_main_process_longer_than_for_anything_else(tmp_path: Path) -> None:
     script = Path(__file__).with_name("waiting.py")

@@ -19,7 +19,7 @@ from trl import GRPOConfig
 import upside
 from upside.engines import sampler
 from upside.engines.calls import AgreedRewardError
-from upside.engines.sharded import gathered, is_sharded, whole_state
+from upside.engines.sharded import gathered, is_sharded, whole_state, zero3
 from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
@@ -171,7 +171,7 @@ class Run:
             self.folder.forget_after(done)
         if done >= recipe.steps:
             model, _ = setup.load_model(recipe, checkpoint)
-            if self.main:
+            if self.main and not zero3():  # which would load a part of the model
                 self._save(model, tokenizer)
             return model
         recorder = Recorder(self.folder, self.console, self.estimator, recipe.updates)
