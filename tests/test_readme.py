@@ -43,7 +43,14 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_commands_of_each_kind() -> None:
-    assert {line.split()[1] for line in upside_commands} == {"estimators", "plan", "evaluate", "train", "tasks", "reference"}
+    assert {line.split()[1] for line in upside_commands} == {
+        "estimators",
+        "plan",
+        "evaluate",
+        "train",
+        "tasks",
+        "reference",
+    }
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

@@ -2,10 +2,7 @@
 
 import random
 
-import torch
-
 import upside
-
 
 CHAINS = [
     "canon:mu=0.3 > reference_margin > adora_weight",
