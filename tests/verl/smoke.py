@@ -105,7 +105,6 @@ class Run:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_DEDUP_LOGS": "0",
             "HYDRA_FULL_ERROR": "1",
-            "RAY_TMPDIR": os.environ.get("RAY_TMPDIR", "/tmp"),
         }
         command = [sys.executable, "-m", "verl.trainer.main_ppo", *(f"{key}={value}" for key, value in config.items())]
         self.process = subprocess.Popen(
