@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -43,7 +44,6 @@ CONFIG = {
     "reward.custom_reward_function.path": str(HERE / "smoke_reward.py"),
     "reward.custom_reward_function.name": "compute_score",
     "reward.num_workers": 1,
-    "trainer.v1.trainer_mode": "upside",
     "trainer.device": "cpu",
     "trainer.n_gpus_per_node": 2,
     "trainer.nnodes": 1,
@@ -58,6 +58,13 @@ CONFIG = {
     "ray_kwargs.ray_init.num_cpus": 24,
     "+ray_kwargs.ray_init.include_dashboard": False,
 }
+
+
+def documented():
+    """The keys that docs/integrations.md tells a verl user to change, as words of a shell."""
+    text = (HERE.parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
+    lines = text.partition("## In a verl run of yours")[2].partition("```diff\n")[2].partition("```")[0].splitlines()
+    return [word for line in lines if line.startswith("+ ") for word in shlex.split(line[2:])]
 
 
 def write_data(folder):
@@ -87,7 +94,7 @@ class Run:
             "data.train_files": folder / "train.parquet",
             "data.val_files": folder / "val.parquet",
             "trainer.default_local_dir": folder / "checkpoints",
-            "algorithm.adv_estimator": "upside",
+            **dict(word.split("=", 1) for word in documented()),
             "+algorithm.upside.spec": f"'{spec}'",
             **changes,
         }

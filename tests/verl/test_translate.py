@@ -6,6 +6,7 @@ import hydra
 import pytest
 import verl
 from omegaconf import OmegaConf
+from smoke import documented
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
@@ -43,6 +44,15 @@ def test_verl_accepts_every_key(changes, cpu):
     assert actor.ppo_mini_batch_size > 0
     spec = changes[0].removeprefix("estimator=") if "estimator" in changes[0] else load(None, []).estimator
     assert str(build(config.algorithm.adv_estimator, read(config.algorithm))) == spec
+
+
+def test_the_documented_keys_name_estimator_and_trainer():
+    folder = str(Path(verl.__file__).parent / "trainer" / "config")
+    with hydra.initialize_config_dir(folder, version_base=None):
+        config = hydra.compose("ppo_trainer", documented())
+    found = build(config.algorithm.adv_estimator, read(config.algorithm))
+    assert str(found) == "canon:metric=entropy,mu=0.5 > adora_weight"
+    assert config.trainer.v1.trainer_mode == "upside"
 
 
 def test_the_numbers_of_the_recipe_arrive():
