@@ -5,7 +5,7 @@ VENV ?= .venv
 VERL_VENV ?= .venv-verl
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 ARGS ?=
-TESTS ?= -n 2
+TESTS ?= -n 2 --dist worksteal --durations 10
 
 .PHONY: demo test test-verl
 demo: $(VENV)/.train
