@@ -187,3 +187,26 @@ def test_keys_that_do_not_go_together() -> None:
     )
     assert "caution: reference_table is not read: the estimator canon" in output
     assert "not here yet: t.parquet" in output
+
+
+@pytest.mark.usefixtures("workplace")
+def test_a_damaged_table_is_an_error_in_a_line() -> None:
+    build(recipe())
+    whole, table = Path("table.parquet").read_bytes(), pyarrow.parquet.read_table("table.parquet")
+
+    def changed(column: str, values: list[Any], kind: str) -> pyarrow.Table:
+        array = pyarrow.array(values * (len(table) // len(values)), kind)
+        return table.set_column(table.schema.get_field_index(column), column, array)
+
+    Path("cut.parquet").write_bytes(whole[: len(whole) // 2])
+    Path("overwritten.parquet").write_bytes(whole[:100] + bytes(200) + whole[300:])
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"upside": b"3"}), "other.parquet")
+    pyarrow.parquet.write_table(changed("problem", [None, "a"], "string"), "nameless.parquet")
+    pyarrow.parquet.write_table(changed("reward", [float("inf")], "double"), "infinite.parquet")
+    pyarrow.parquet.write_table(changed("reward", ["1"], "string"), "text.parquet")
+    for name in ("cut", "overwritten", "other", "nameless"):
+        with pytest.raises(ValueError, match=rf"{name}.parquet is no reference table \(.*upside reference build"):
+            reference.ReferenceTable.load(f"{name}.parquet")
+    for name, value in (("infinite", "inf"), ("text", "'1'")):
+        with pytest.raises(ValueError, match=rf"reward {value} of .* must be a finite number, NaN or null"):
+            reference.ReferenceTable.load(f"{name}.parquet")

@@ -18,6 +18,7 @@ sampling, the rewards.
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,13 +62,19 @@ class ReferenceTable:
             raise FileNotFoundError(f"there is no reference table {path}; make it with: upside reference build")
         try:
             table = pyarrow.parquet.read_table(path, columns=["problem", "sample", "reward", "prompt"])
-            settings = json.loads((table.schema.metadata or {})[KEY])
-        except (pyarrow.ArrowException, KeyError, ValueError) as error:
+            settings = dict(json.loads((table.schema.metadata or {})[KEY]))
+            rows = sorted(table.to_pylist(), key=lambda row: (row["problem"], row["sample"]))
+        except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is no reference table ({error}); make one with: upside reference build") from None
         rewards: dict[str, list[float | None]] = {}
         prompts: dict[str, str] = {}
-        for row in sorted(table.to_pylist(), key=lambda row: (row["problem"], row["sample"])):
-            rewards.setdefault(row["problem"], []).append(row["reward"])
+        for row in rows:
+            reward = row["reward"]
+            if reward is not None and not (isinstance(reward, int | float) and not math.isinf(reward)):
+                raise ValueError(
+                    f"{path}: reward {reward!r} of {row['problem']!r} must be a finite number, NaN or null"
+                )
+            rewards.setdefault(row["problem"], []).append(reward)
             prompts[row["problem"]] = row["prompt"]
         return cls(rewards, prompts, settings)
 
