@@ -64,20 +64,21 @@ def train(arguments: tuple[str, ...], dry_run: bool, engine: str) -> None:
 
     path, overrides = _split(arguments)
     recipe = load(path, overrides)
-    if engine == "verl":
-        _train_on_verl(recipe, dry_run)
-        return
-    if dry_run:
+    if dry_run and engine == "trl":
         notes = outlook(recipe)
         click.echo(to_yaml(recipe), nl=False)
         for line in notes:
             click.echo(f"# {line}")
         return
-    from upside.training.run import Interrupted
-    from upside.training.run import train as run
+    from upside.training.folder import Interrupted
 
     try:
-        run(recipe)
+        if engine == "verl":
+            _train_on_verl(recipe, dry_run)
+        else:
+            from upside.training.run import train as run
+
+            run(recipe)
     except Interrupted as stop:
         if os.environ.get("RANK", "0") == "0":
             click.echo(str(stop))

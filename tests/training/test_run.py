@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,8 @@ def test_a_folder_that_holds_a_run_is_left_alone() -> None:
         run("steps=1")
     with pytest.raises(RunFolderError, match=r"was run with lr=0\.01, now it is 0\.5"):
         run("steps=1", "resume=true", "lr=0.5")
+    with pytest.raises(RunFolderError, match=r"run with --engine trl; continue with `upside train \S+ resume=true`"):
+        RunFolder.open_for(replace(load(Path("run") / "recipe.yaml"), resume=True), "verl")
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 

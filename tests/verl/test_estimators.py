@@ -119,6 +119,7 @@ def test_remax_takes_verls_reward_baselines():
         ("upside", {"sepc": "grpo"}, "algorithm.upside has no key 'sepc'. Did you mean 'spec'"),
         ("upside_grpo", {"spec": "rloo"}, "both name an estimator"),
         ("upside_grpo", {"options": {"epz": 1.0}}, "no option 'epz'"),
+        ("upside_grpo", {"options": None}, "algorithm.upside.options=None must hold keys"),
         ("upside_grpo", {"reference": "new"}, "must be one of fresh, table"),
         ("upside_grpo", {"reference_gpus": 0}, "at least 1"),
     ],

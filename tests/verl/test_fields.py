@@ -29,6 +29,7 @@ def test_correctness_comes_from_the_reward_functions_dict():
     assert fields.correctness([{"acc": 0.3}], None, needed=False) is None  # verl puts a shaped score there
     assert fields.correctness([{}], None, needed=False) is None
     assert fields.correctness([{"right": 1}], "right", needed=False) == [True]
+    assert fields.correctness([{"correct": 1}, {"correct": float("nan")}], None, needed=True) == [True, None]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ from smoke import documented
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
+from upside.engines.verl import launch
 from upside.engines.verl.options import build, read
 from upside.engines.verl.translate import arguments, overrides
 from upside.models import bundled
 from upside.training.recipe import RecipeError, load
 
-ODD = Path("runs") / "a b, c=d's \"[x]"
+ODD = Path("runs") / "a b, c=d's \\\"[x]\\"
 
 
 def composed(*changes, cpu=True, workers=2):
@@ -65,6 +66,50 @@ def test_the_numbers_of_the_recipe_arrive():
     assert OmegaConf.select(config, "algorithm.upside.run_folder") == str(ODD)
     assert actor.fsdp_config.mixed_precision.param_dtype == "fp32"
     assert config.ray_kwargs.ray_init.num_gpus == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "workers", "micro"),
+    [
+        (["prompts_per_step=3"], 1, 12),  # 24 rows, at most 16 at once
+        (["prompts_per_step=3", "micro_batch=5"], 2, 4),
+        (["prompts_per_step=7", "group_size=7"], 1, 7),
+        (["prompts_per_step=1", "group_size=2"], 2, 1),
+    ],
+)
+def test_micro_batches_divide_what_a_worker_holds(changes, workers, micro):
+    actor = composed(*changes, workers=workers).actor_rollout_ref.actor
+    assert actor.ppo_micro_batch_size_per_gpu == micro  # verl asserts that they do, in its first update
+
+
+def test_a_function_that_compares_within_a_group_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("comparing_rewards.py").write_text("def best(responses, groups):\n    return [0.0] * len(responses)\n")
+    changes = ["schedule=constant", "rewards=[verdict,'python:comparing_rewards:best']", "output=run"]
+    with pytest.raises(RecipeError, match="compares the responses to a prompt"):
+        launch.train(load(None, changes))
+    assert not Path("run").exists()
+
+
+def test_a_data_file_is_found_from_verls_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("sums.jsonl").write_text('{"prompt": "1+1", "answer": "2"}\n' * 2)
+    seen = []
+    monkeypatch.setattr(launch, "_run", lambda recipe, *rest: seen.append(recipe.task))
+    launch.train(load(None, ["schedule=constant", "task=sums.jsonl"]))
+    launch.train(load(None, ["schedule=constant", "task=arithmetic"]))
+    assert seen == [str(tmp_path / "sums.jsonl"), "arithmetic"]
+
+
+def test_a_launcher_before_it_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RecipeError, match="a launcher started 2 here; leave torchrun out"):
+        launch.train(load(None, ["schedule=constant"]), dry_run=True)
+
+
+def test_workers_that_cannot_share_a_step_get_numbers_that_can():
+    with pytest.raises(RecipeError, match="3 processes cannot share evenly; use prompts_per_step=15 or"):
+        launch.train(load(None, ["schedule=constant", "processes=3"]), dry_run=True)
 
 
 def test_a_fresh_reference_gets_a_gpu_of_its_own():

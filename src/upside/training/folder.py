@@ -40,6 +40,14 @@ class RunFolderError(ValueError):
     """The output folder cannot be used as it is; the message says what to do."""
 
 
+class Interrupted(Exception):
+    """The run was stopped by a signal; `command` continues it from its last checkpoint."""
+
+    def __init__(self, name: str, command: str) -> None:
+        super().__init__(f"stopped by {name}; continue with: {command}")
+        self.command = command
+
+
 class RunFolder:
     """Paths and files of one run. Use `open_for` to make or reopen one."""
 
@@ -52,14 +60,15 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
         self.curves = path / "curves.png"
+        self.versions_file = path / "versions.json"
 
     @classmethod
-    def open_for(cls, recipe: Recipe) -> RunFolder:
+    def open_for(cls, recipe: Recipe, engine: str = "trl") -> RunFolder:
         """A new folder for the recipe, or with `resume` the one that holds the earlier part of the same run.
 
         Raises RunFolderError when the folder holds a run and `resume` is off, when it holds something else, or when
-        the recipe of the earlier part differs in more than the length of the run and what is reported, or the new
-        length is shorter than what is done.
+        the earlier part ran on another engine (whose checkpoints this one cannot read), its recipe differs in more
+        than the length of the run and what is reported, or the new length is shorter than what is done.
         """
         folder = cls(recipe.folder)
         if folder.recipe_file.is_file():
@@ -68,7 +77,8 @@ class RunFolder:
                     f"output: {folder.path} already holds a run; add resume=true to continue it, or give another "
                     f"output=FOLDER"
                 )
-            folder._check_same(recipe)
+            folder._check_engine(engine)
+            folder._check_same(recipe, engine)
             folder._check_length(recipe)
         elif folder.path.exists() and not folder.path.is_dir():
             raise RunFolderError(f"output: {folder.path} is a file; give another output=FOLDER")
@@ -82,10 +92,19 @@ class RunFolder:
             recipe, output=str(recipe.folder), resume=False, processes=recipe.processes or world.size()
         )
         folder.recipe_file.write_text(to_yaml(resolved))
-        (folder.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
+        folder.versions_file.write_text(json.dumps({"engine": engine, **versions()}, indent=2) + "\n")
         return folder
 
-    def _check_same(self, recipe: Recipe) -> None:
+    def _check_engine(self, engine: str) -> None:
+        known = json.loads(self.versions_file.read_text()) if self.versions_file.exists() else {}
+        old = known.get("engine", engine)
+        if old != engine:
+            raise RunFolderError(
+                f"resume: {self.path} was run with --engine {old}; continue with `{resume_command(self, old)}` or give "
+                "another output=FOLDER"
+            )
+
+    def _check_same(self, recipe: Recipe, engine: str) -> None:
         old, new = load(self.recipe_file), recipe
         names = [f.name for f in dataclasses.fields(Recipe) if f.name not in FREE_ON_RESUME]
         changed = [name for name in names if getattr(old, name) != getattr(new, name)]
@@ -94,7 +113,7 @@ class RunFolder:
             raise RunFolderError(
                 f"resume: {self.path} was run with {first}={getattr(old, first)!r}, now it is "
                 f"{getattr(new, first)!r}{more}; "
-                f"continue with `{resume_command(self)}` or give another output=FOLDER"
+                f"continue with `{resume_command(self, engine)}` or give another output=FOLDER"
             )
 
     def _check_length(self, recipe: Recipe) -> None:
@@ -156,11 +175,12 @@ class RunFolder:
         return whole
 
 
-def resume_command(folder: RunFolder) -> str:
+def resume_command(folder: RunFolder, engine: str = "trl") -> str:
     """The command that continues the run, to be typed as it is."""
     if world.size() > 1:
         return world.launch_command(world.size(), ["train", str(folder.recipe_file), "resume=true"])
-    return f"upside train {shlex.quote(str(folder.recipe_file))} resume=true"
+    command = f"upside train {shlex.quote(str(folder.recipe_file))} resume=true"
+    return command if engine == "trl" else f"{command} --engine {engine}"
 
 
 def versions() -> dict[str, Any]:

@@ -27,7 +27,7 @@ from upside.tasks import Problem
 from upside.training import reference, setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
-from upside.training.folder import RunFolder, RunFolderError, resume_command
+from upside.training.folder import Interrupted, RunFolder, RunFolderError, resume_command
 from upside.training.heldout import facts, measure
 from upside.training.outcomes import complaint, totals, unjudged_example
 from upside.training.outlook import cautions
@@ -36,14 +36,6 @@ from upside.training.prompts import in_order, prompt_rows
 from upside.training.recipe import Recipe
 from upside.training.scoring import TaskReward
 from upside.training.threads import set_threads
-
-
-class Interrupted(Exception):
-    """The run was stopped by a signal after a checkpoint was saved; `command` continues it."""
-
-    def __init__(self, name: str, command: str) -> None:
-        super().__init__(f"stopped by {name}; continue with: {command}")
-        self.command = command
 
 
 class Run:

@@ -52,7 +52,8 @@ def truncation(responses: Sequence[Tensor], ends: Collection[int], limit: int) -
 def correctness(infos: Sequence[Mapping[str, Any]], key: str | None, needed: bool) -> list[bool | None] | None:
     """Whether each response is right, None where unknown; None altogether where the reward function does not say.
 
-    infos: what the reward function returned beside the score. key: where in it; None: `correct`, else `acc`.
+    infos: what the reward function returned beside the score. key: where in it; None: `correct`, else `acc`. None and
+        NaN there are unknown.
     Raises ValueError when it is needed and missing, or neither true nor false.
     """
     name = key or next((name for name in ("correct", "acc") if any(name in info for info in infos)), None)
@@ -63,7 +64,7 @@ def correctness(infos: Sequence[Mapping[str, Any]], key: str | None, needed: boo
                 f"{{'score': 0.7, '{name or 'correct'}': True}} from it"
             )
         return None
-    values = [info.get(name) for info in infos]
+    values = [None if value != value else value for value in (info.get(name) for info in infos)]
     wrong = next((value for value in values if value is not None and value not in (0, 1)), None)
     if wrong is not None:
         if not needed and key is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,16 +13,18 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from upside.engines.calls import sample_number
 from upside.engines.verl.translate import arguments, overrides
 from upside.models import loading
+from upside.rewards import load_rewards
 from upside.tasks import Problem, Task, load_task
 from upside.tasks.prompts import render_prompt
-from upside.training import reference
+from upside.training import reference, world
 from upside.training.console import Console
-from upside.training.folder import RunFolder, resume_command
+from upside.training.folder import Interrupted, RunFolder, resume_command
 from upside.training.heldout import facts, measure
 from upside.training.prompts import fitting, in_order
 from upside.training.recipe import Recipe, RecipeError, to_yaml
@@ -43,11 +46,13 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
 
     cpu = not torch.cuda.is_available()
     workers = recipe.processes or (1 if cpu else torch.cuda.device_count())
-    if recipe.responses // recipe.minibatches % workers:
+    if world.size() > 1:
         raise RecipeError(
-            f"processes: {workers} cannot share {recipe.responses // recipe.minibatches} responses evenly"
+            f"--engine verl starts its own processes, and a launcher started {world.size()} here; leave torchrun out"
         )
-    recipe = replace(recipe, processes=workers, output=str(recipe.folder.absolute()))
+    world.check_shares(recipe, workers)
+    task = str(Path(recipe.task).absolute()) if Path(recipe.task).is_file() else recipe.task
+    recipe = replace(recipe, processes=workers, output=str(recipe.folder.absolute()), task=task)
     model = _model(recipe)
     command = arguments(overrides(recipe, model, recipe.folder, cpu, workers))
     if dry_run:
@@ -71,9 +76,11 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
     train_problems = task.problems("train", recipe.train_problems, recipe.seed)
     train_problems, dropped = fitting(train_problems, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    if load_rewards(recipe.rewards, task).needs_groups:  # a function of the user's may say so
+        raise RecipeError("rewards: one of them compares the responses to a prompt; verl scores each alone")
     table = reference.for_run(recipe, train_problems, tokenizer)
     rows = _rows(recipe, task, train_problems, tokenizer, table)
-    folder = RunFolder.open_for(recipe)
+    folder = RunFolder.open_for(recipe, "verl")
     folder.recipe_file.write_text(to_yaml(replace(recipe, resume=False)))  # with the number of workers
     _write_data(folder.path / "data", rows)
     console.note(f"verl: estimator {recipe.estimator}, {recipe.processes} workers, output {folder.path}")
@@ -151,8 +158,9 @@ def _evaluate(model: str, task: Task, held_out: list[Problem], recipe: Recipe) -
 
 
 def _launch(recipe: Recipe, folder: RunFolder, command: list[str], cpu: bool, console: Console) -> None:
-    """Run verl, its output in verl.log, the steps shown as they are written."""
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+    """Run verl, its output in verl.log, the steps shown as they are written. Interrupted after SIGINT or SIGTERM."""
+    modules = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))  # python:MODULE:FUNCTION
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": modules}
     environment |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} if cpu else {}
     log = folder.path / "verl.log"
     shown = len(folder.metrics()) if recipe.resume else 0
@@ -163,13 +171,17 @@ def _launch(recipe: Recipe, folder: RunFolder, command: list[str], cpu: bool, co
             cwd=folder.path, env=environment, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
         console.start(recipe.steps, shown)
+        before = signal.signal(signal.SIGTERM, _interrupt)
         try:
             while process.poll() is None:
                 time.sleep(0.5)
                 for row in folder.metrics()[shown:]:
                     console.step(row)
                     shown = row["step"]
+        except KeyboardInterrupt as stop:
+            raise Interrupted(str(stop) or "SIGINT", resume_command(folder, "verl")) from None
         finally:
+            signal.signal(signal.SIGTERM, before)
             console.stop()
             if process.poll() is None:
                 process.terminate()
@@ -179,8 +191,12 @@ def _launch(recipe: Recipe, folder: RunFolder, command: list[str], cpu: bool, co
             end = "".join(deque(lines, 15))
         raise VerlFailed(
             f"verl ended with exit code {process.returncode}; the end of {log}:\n{end}"
-            f"once it is mended, continue with: {resume_command(folder)} --engine verl"
+            f"once it is mended, continue with: {resume_command(folder, 'verl')}"
         )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _export(recipe: Recipe, folder: RunFolder) -> None:

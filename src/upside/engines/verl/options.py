@@ -42,6 +42,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.reference not in REFERENCES:
             raise ValueError(f"algorithm.upside.reference={self.reference!r} must be one of {', '.join(REFERENCES)}")
+        if not isinstance(self.options, Mapping):
+            raise ValueError(f"algorithm.upside.options={self.options!r} must hold keys, such as options.metric=length")
         for name in ("reference_gpus", "reference_nodes"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
@@ -56,7 +58,7 @@ def read(algorithm: Any) -> Options:
     known = [f.name for f in fields(Options)]
     for key in given:
         if key not in known:
-            raise ValueError(f"algorithm.upside has no key {key!r}.{nearest(key, known)}")
+            raise ValueError(f"algorithm.upside has no key {key!r}.{nearest(str(key), known)}")
     return Options(**given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
     check(recipe)
     mode, aggregation = LOSSES[recipe.loss]
     fresh = "reference_rewards" in upside.estimator(recipe.estimator).needs and recipe.reference == "fresh"
-    micro = max(1, min(recipe.micro_batch or 16, recipe.responses // recipe.minibatches // workers))
+    share = recipe.responses // recipe.minibatches // workers
+    micro = max(n for n in range(1, min(recipe.micro_batch or 16, share) + 1) if share % n == 0)  # verl cuts evenly
     values = {
         "data.train_files": folder / "data" / "train.parquet",
         "data.val_files": folder / "data" / "val.parquet",
@@ -137,7 +139,8 @@ def arguments(values: dict[str, Any]) -> list[str]:
         if isinstance(value, list):
             return f"[{','.join(map(text, value))}]"
         if isinstance(value, str | Path):
-            return '"' + str(value).replace('"', '\\"') + '"'
+            escaped = re.sub(r'(\\*)("|\Z)', lambda m: m[1] * 2 + ("\\" + m[2] if m[2] else ""), str(value))
+            return f'"{escaped}"'
         return str(value)
 
     return [f"{key}={text(value)}" for key, value in values.items()]
