@@ -192,6 +192,21 @@ def test_a_file_is_no_output_folder(workplace: Path) -> None:
 
 
 @pytest.mark.usefixtures("workplace")
+def test_a_run_on_verl_counts_its_steps_by_verls_checkpoints() -> None:
+    recipe = load("small.yaml", ["output=run", "steps=12"])
+    folder = RunFolder.open_for(recipe, "verl")
+    assert folder.steps_done(recipe) == 0
+    (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text("12")
+    assert folder.steps_done(recipe) == 12
+    again = replace(recipe, resume=True)
+    with pytest.raises(RunFolderError, match="is at step 12 already; 3 would be fewer"):
+        RunFolder.open_for(replace(again, steps=3), "verl")
+    assert RunFolder.open_for(replace(again, steps=20), "verl").path == folder.path
+    with pytest.raises(RunFolderError, match=r"was run with --engine verl; .* resume=true --engine verl` or give"):
+        RunFolder.open_for(again)
+
+
+@pytest.mark.usefixtures("workplace")
 def test_a_folder_that_holds_a_run_is_left_alone() -> None:
     run("steps=1", "eval.problems=0")
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}

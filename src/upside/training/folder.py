@@ -117,8 +117,7 @@ class RunFolder:
             )
 
     def _check_length(self, recipe: Recipe) -> None:
-        checkpoint = self.last_checkpoint()
-        done = int(checkpoint.name.rpartition("-")[2]) // recipe.updates if checkpoint else 0
+        done = self.steps_done(recipe)
         if done > recipe.steps:
             raise RunFolderError(f"steps: {self.path} is at step {done} already; {recipe.steps} would be fewer")
 
@@ -130,6 +129,14 @@ class RunFolder:
             if all((path / name).is_file() for name in WHOLE)
         ]
         return max(found)[1] if found else None
+
+    def steps_done(self, recipe: Recipe) -> int:
+        """Steps behind the newest checkpoint of either engine, 0 where there is none."""
+        latest = self.checkpoints / "latest_checkpointed_iteration.txt"  # verl's
+        if latest.is_file():
+            return int(latest.read_text())
+        checkpoint = self.last_checkpoint()
+        return int(checkpoint.name.rpartition("-")[2]) // recipe.updates if checkpoint else 0
 
     def forget_after(self, step: int) -> None:
         """Drop what was logged after a step: the run goes on from there and logs it again."""

@@ -106,7 +106,7 @@ class Run:
         checkpoint = self.folder.last_checkpoint() if hasattr(self, "folder") else None
         if checkpoint is None:
             return "no checkpoint had been saved; start anew with another output=FOLDER"
-        step = int(checkpoint.name.rpartition("-")[2]) // self.recipe.updates
+        step = self.folder.steps_done(self.recipe)
         return f"the last checkpoint is of step {step}; continue with: {resume_command(self.folder)}"
 
     @contextmanager
@@ -158,7 +158,7 @@ class Run:
     def _train(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: GRPOConfig) -> PreTrainedModel:
         recipe = self.recipe
         checkpoint = self.folder.last_checkpoint() if recipe.resume else None
-        done = int(checkpoint.name.rpartition("-")[2]) // recipe.updates if checkpoint else 0
+        done = self.folder.steps_done(recipe) if recipe.resume else 0
         if self.main:
             self.folder.forget_after(done)
         if done >= recipe.steps:

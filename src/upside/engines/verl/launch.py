@@ -84,10 +84,13 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
     folder.recipe_file.write_text(to_yaml(replace(recipe, resume=False)))  # with the number of workers
     _write_data(folder.path / "data", rows)
     console.note(f"verl: estimator {recipe.estimator}, {recipe.processes} workers, output {folder.path}")
+    if recipe.eval.every and held_out:
+        console.note("eval.every: with verl the held-out problems are answered before and after the run only")
     before = folder.summary().get("before") or _evaluate(model, task, held_out, recipe)
     folder.update_summary(before=before)
     started = time.perf_counter()
-    _launch(recipe, folder, command, cpu, console)
+    if folder.steps_done(recipe) < recipe.steps:
+        _launch(recipe, folder, command, cpu, console)
     seconds = time.perf_counter() - started
     _export(recipe, folder)
     after = _evaluate(str(folder.model), task, held_out, recipe)
@@ -201,7 +204,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def _export(recipe: Recipe, folder: RunFolder) -> None:
     """The trained model as a folder that transformers loads, from verl's last checkpoint."""
-    step = int((folder.checkpoints / "latest_checkpointed_iteration.txt").read_text())
+    step = folder.steps_done(recipe)
     if step < recipe.steps:
         raise VerlFailed(f"verl ended well but its last checkpoint is of step {step} of {recipe.steps}")
     saved = folder.checkpoints / f"global_step_{step}" / "actor" / "huggingface"
