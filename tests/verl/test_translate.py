@@ -123,6 +123,7 @@ def test_a_fresh_reference_gets_a_gpu_of_its_own():
         ("mask_truncated=true", "write '> mask_truncated' at the end of the estimator"),
         ("schedule=linear", "schedule: 'linear' has no counterpart"),
         ("trl.cast_lm_head_to_fp32=true", "trl: these fields are TRL's"),
+        ("delta=0.5", "delta: 0.5 must be above 1 with verl"),
         ("importance=sequence", "importance: sequence goes with loss=grpo"),
         ("minibatches=32", "minibatches: 32 does not divide prompts_per_step=16"),
         ("rewards=[verdict,length_ratio]", "'length_ratio' compares the responses to a prompt"),

@@ -38,6 +38,10 @@ def check(recipe: Recipe) -> None:
         raise RecipeError("trl: these fields are TRL's; leave them out with --engine verl")
     if recipe.importance == "sequence" and recipe.loss != "grpo":
         raise RecipeError(f"importance: sequence goes with loss=grpo in verl (gspo), not with {recipe.loss}")
+    if recipe.delta is not None and recipe.delta <= 1:
+        raise RecipeError(
+            f"delta: {recipe.delta} must be above 1 with verl, whose dual clip bounds the ratio from there"
+        )
     if recipe.schedule not in ("constant", "cosine", "cosine_with_min_lr"):
         raise RecipeError(f"schedule: {recipe.schedule!r} has no counterpart in verl; use constant or cosine")
     if recipe.prompts_per_step % recipe.minibatches:
@@ -65,7 +69,8 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
     mode, aggregation = LOSSES[recipe.loss]
     fresh = "reference_rewards" in upside.estimator(recipe.estimator).needs and recipe.reference == "fresh"
     share = recipe.responses // recipe.minibatches // workers
-    micro = max(n for n in range(1, min(recipe.micro_batch or 16, share) + 1) if share % n == 0)  # verl cuts evenly
+    held = range(1, min(recipe.micro_batch or 16, share) + 1)
+    micro = max((n for n in held if share % n == 0), default=1)  # verl cuts evenly
     values = {
         "data.train_files": folder / "data" / "train.parquet",
         "data.val_files": folder / "data" / "val.parquet",
@@ -85,8 +90,10 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "actor_rollout_ref.actor.loss_scale_factor": recipe.max_new_tokens,  # of dr_grpo
         "actor_rollout_ref.actor.clip_ratio": recipe.epsilon,
         "actor_rollout_ref.actor.clip_ratio_low": recipe.epsilon,
-        "actor_rollout_ref.actor.clip_ratio_high": recipe.epsilon_high or recipe.epsilon,
-        "actor_rollout_ref.actor.clip_ratio_c": recipe.delta or NO_BOUND,
+        "actor_rollout_ref.actor.clip_ratio_high": recipe.epsilon
+        if recipe.epsilon_high is None
+        else recipe.epsilon_high,
+        "actor_rollout_ref.actor.clip_ratio_c": NO_BOUND if recipe.delta is None else recipe.delta,
         "actor_rollout_ref.actor.use_kl_loss": recipe.beta > 0,
         "actor_rollout_ref.actor.kl_loss_coef": recipe.beta,
         "actor_rollout_ref.actor.entropy_coeff": recipe.entropy_bonus,
