@@ -72,6 +72,7 @@ def test_a_recipe_with_aapo_runs_on_verl_into_the_same_run_folder(tmp_path):
     summary = json.loads((output / "summary.json").read_text())
     assert summary["engine"] == "verl"
     assert set(summary["after"]) == {"greedy", "sampled", "accuracy"}
+    assert (output / "curves.png").stat().st_size > 10_000
     changed = load_file(output / "model" / "model.safetensors")
     base = load_file(bundled() / "model.safetensors")
     assert any(not torch.equal(changed[name], value) for name, value in base.items())

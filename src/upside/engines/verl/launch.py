@@ -26,6 +26,7 @@ from upside.training import reference, world
 from upside.training.console import Console
 from upside.training.folder import Interrupted, RunFolder, resume_command
 from upside.training.heldout import facts, measure
+from upside.training.plot import draw
 from upside.training.prompts import fitting, in_order
 from upside.training.recipe import Recipe, RecipeError, to_yaml
 
@@ -99,6 +100,8 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
         after=after, engine="verl", estimator=recipe.estimator, task=recipe.task, model=recipe.model, seed=recipe.seed,
         steps=len(steps), dropped_prompts=len(dropped), seconds={"train": round(seconds, 2)},
     )  # fmt: skip
+    held_out_points = [(0, before), (recipe.steps, after)] if before and after else []
+    draw(steps, folder.curves, f"{recipe.task}, {recipe.estimator}, seed {recipe.seed}", held_out_points)
     if after:
         console.results(before, after)
     console.note(f"run folder: {folder.path}  ({seconds:.0f} s of training)")
