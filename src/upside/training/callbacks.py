@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -16,11 +15,13 @@ import upside
 from upside.engines.trl import ScoredRollouts
 from upside.training.console import Console, printable
 from upside.training.folder import RunFolder
-from upside.training.outcomes import NAMES, UNJUDGED, complaint, shares
+from upside.training.outcomes import NAMES, UNJUDGED, complaint
+from upside.training.record import Step
 from upside.training.world import size
 
 ECHO = 10.0
 TRAINER_METRICS = {
+    "entropy": "entropy",
     "loss": "loss",
     "grad_norm": "grad_norm",
     "learning_rate": "lr",
@@ -63,8 +64,9 @@ class Recorder(TrainerCallback):
         if len(self._logs) < self.updates or self._rollouts is None:
             return
         now = time.perf_counter()
-        row = self._row(self._rollouts, now - self._started)
-        self.folder.write_rollouts(row["step"], self._columns(self._rollouts))
+        step = _step(self._rollouts)
+        row = step.metrics(self._measured(), self.phases, now - self._started)
+        self.folder.write_rollouts(row["step"], step.columns(self.estimator))
         self.folder.log(row)
         self.console.step(row)
         self._complain(row["step"], self._rollouts)
@@ -83,53 +85,23 @@ class Recorder(TrainerCallback):
         valid = "left out of the step" if not bool(rollouts.batch.valid[row]) else "scored by the verifier's option"
         self.console.note(f"step {step}: {text}; first: {response!r}, {valid}")
 
-    def _row(self, rollouts: ScoredRollouts, seconds: float) -> dict[str, Any]:
-        batch, metrics = rollouts.batch, rollouts.advantages.metrics
-        rewards = batch.rewards[batch.valid]
-        correct = [c for c in rollouts.correct or [] if c is not None]
+    def _measured(self) -> dict[str, float]:
+        """What the trainer logged, averaged over the optimiser steps of this step."""
         logged = {key: [log[key] for log in self._logs if log.get(key) is not None] for key in self._logs[-1]}
         mean = {key: sum(values) / len(values) for key, values in logged.items() if values}
-        entropy = mean.get("entropy")
-        if batch.entropy is not None:  # per token, as the trainer's
-            entropy = float((batch.entropy * batch.lengths).sum() / batch.lengths.sum().clamp(min=1))
-        row = {
-            "step": batch.step,
-            "reward": float(rewards.mean()) if len(rewards) else None,
-            "reward_std": float(rewards.std()) if len(rewards) > 1 else 0.0,
-            "accuracy": sum(correct) / len(correct) if correct else None,
-            "length": float(batch.lengths.mean()),
-            "truncated_share": float(batch.truncated.double().mean()),
-            "entropy": entropy,
-        }
-        row |= {name: mean[key] for key, name in TRAINER_METRICS.items() if key in mean}
-        if batch.reference_rewards is not None:
-            row["reference_reward"] = float(batch.reference_rewards.nanmean())
-        row |= {key: value for key, value in mean.items() if key.startswith("reward_part/")}
-        outcomes = rollouts.extras.get("outcome", [])
-        if any(outcome is not None for outcome in outcomes):
-            row |= shares(outcomes)  # exact, where the trainer's own are float32
-        row |= {"zero_advantage_share": metrics["zero_advantage_share"], **metrics}
-        row["seconds"] = seconds
-        row |= {f"seconds_{name}": value for name, value in self.phases.items()}
-        return row
+        found = {name: mean[key] for key, name in TRAINER_METRICS.items() if key in mean}
+        return found | {key: value for key, value in mean.items() if key.startswith("reward_part/")}
 
-    def _columns(self, rollouts: ScoredRollouts) -> dict[str, list[Any]]:
-        batch = rollouts.batch
-        rows = upside.explain(self.estimator, replace(batch, training=False))
-        columns = {name: [row[name] for row in rows] for name in rows[0] if name != "row"}
-        n = len(batch)
-        facts: dict[str, list[Any]] = {
-            "step": [batch.step] * n,
-            "prompt": [_text(p) for p in rollouts.prompts],
-            "response": [_text(c) for c in rollouts.completions],
-            "correct": rollouts.correct or [None] * n,
-            "outcome": rollouts.extras.get("outcome") or [None] * n,
-            "entropy": [None] * n,
-            "reference_reward": [None] * n,
-        }
-        if rollouts.correct is not None:
-            columns["correct"] = rollouts.correct
-        return {**facts, **columns, "advantage": rollouts.advantages.values.tolist()}
+
+def _step(rollouts: ScoredRollouts) -> Step:
+    return Step(
+        rollouts.batch,
+        rollouts.advantages,
+        [_text(prompt) for prompt in rollouts.prompts],
+        [_text(completion) for completion in rollouts.completions],
+        rollouts.correct,
+        rollouts.extras.get("outcome") or None,
+    )
 
 
 def _text(value: Any) -> str:
