@@ -43,7 +43,7 @@ def test_run_folder() -> None:
     names = {path.name for path in folder.iterdir()}
     assert names == {
         "recipe.yaml", "versions.json", "metrics.jsonl", "rollouts", "checkpoints", "model", "curves.png",
-        "summary.json",
+        "summary.json", "held_out.jsonl",
     }  # fmt: skip
     rows = metrics("run")
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6]
@@ -64,6 +64,14 @@ def test_run_folder() -> None:
         assert sum(greedy["outcomes"].values()) == pytest.approx(1)
     assert summary == json.loads((folder / "summary.json").read_text())
     assert set(summary["seconds"]) >= {"load", "evaluate_before", "train", "evaluate_after"}
+    assert set(summary["cpu_seconds"]) == set(summary["seconds"]) - {"steps"}
+    kept = {(line["step"], line["mode"]): line for line in RunFolder(folder).held_out()}
+    assert list(kept) == [(0, "greedy"), (0, "sampled"), (6, "greedy"), (6, "sampled")]
+    for (step, mode), line in kept.items():
+        assert len(line["right"]) == len(line["tokens"]) == 6
+        assert sum(line["drawn"]) == 6 * summary["before"][mode]["samples"]
+        shares = [right / judged for right, judged in zip(line["right"], line["judged"], strict=True)]
+        assert sum(shares) / 6 == pytest.approx(summary["after" if step else "before"][mode]["accuracy"])
     trained = AutoModelForCausalLM.from_pretrained(folder / "model")
     initial = AutoModelForCausalLM.from_pretrained(load("small.yaml").model)
     moved = [not (a == b).all() for a, b in zip(trained.parameters(), initial.parameters(), strict=True)]

@@ -8,8 +8,9 @@
 | rollouts/step-00001.parquet | one row a response: prompt, response, reward, correct, outcome, stages' values, … |
 | checkpoints/ | what `resume=true` continues from |
 | model/ | the trained model and its tokenizer |
+| held_out.jsonl | one JSON object an evaluation: each problem's right, judged and drawn responses, and tokens |
 | curves.png | accuracy, reward, length, entropy, zero-advantage share |
-| summary.json | held-out accuracy before and after, how judgements ended, seconds of each phase |
+| summary.json | held-out accuracy before and after, how judgements ended, seconds (and CPU seconds) of each phase |
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import math
 import os
 import platform
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from upside.evaluation.results import Evaluation, right
 from upside.training import world
 from upside.training.recipe import Recipe, load, to_yaml
 
@@ -61,6 +64,7 @@ class RunFolder:
         self.model = path / "model"
         self.curves = path / "curves.png"
         self.versions_file = path / "versions.json"
+        self.held_out_file = path / "held_out.jsonl"
 
     @classmethod
     def open_for(cls, recipe: Recipe, engine: str = "trl") -> RunFolder:
@@ -147,9 +151,30 @@ class RunFolder:
                 path.unlink()
 
     def _metric_lines(self) -> list[str]:
-        if not self.metrics_file.exists():
-            return []
-        return [line for line in self.metrics_file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return whole_lines(self.metrics_file)
+
+    def log_held_out(self, step: int, found: Mapping[str, Evaluation]) -> None:
+        """Keep what each held-out problem got after a step (0: before training), {"greedy": …, "sampled": …}; what was
+        kept of this step or a later one is replaced."""
+        kept = [line for line in whole_lines(self.held_out_file) if json.loads(line)["step"] < step]
+        for mode, evaluation in found.items():
+            rows = evaluation.by_problem
+            line = {
+                "step": step,
+                "mode": mode,
+                "right": [right(problem) for problem in rows],
+                "judged": [sum(row.correct is not None for row in problem) for problem in rows],
+                "drawn": [len(problem) for problem in rows],
+                "tokens": [sum(row.tokens for row in problem) for problem in rows],
+            }
+            kept.append(json.dumps(line) + "\n")
+        partial = self.held_out_file.with_suffix(".tmp")
+        partial.write_text("".join(kept))
+        partial.replace(self.held_out_file)
+
+    def held_out(self) -> list[dict[str, Any]]:
+        """What `log_held_out` kept: one dict a step and mode, each list with one entry a problem, in order."""
+        return [json.loads(line) for line in whole_lines(self.held_out_file)]
 
     def metrics(self) -> list[dict[str, Any]]:
         """The logged steps in order."""
@@ -180,6 +205,13 @@ class RunFolder:
         partial.write_text(json.dumps(whole, indent=2) + "\n")
         partial.replace(self.summary_file)
         return whole
+
+
+def whole_lines(file: Path) -> list[str]:
+    """The lines of a file that was appended to; the last is left out where a kill cut it short."""
+    if not file.exists():
+        return []
+    return [line for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def resume_command(folder: RunFolder, engine: str = "trl") -> str:

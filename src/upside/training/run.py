@@ -47,6 +47,7 @@ class Run:
         self.console = Console(quiet=not self.main)
         self.estimator = upside.estimator(recipe.estimator)
         self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
         self.problems: setup.Problems
         self.folder: RunFolder
 
@@ -111,9 +112,10 @@ class Run:
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+        self.cpu_seconds[name] = self.cpu_seconds.get(name, 0.0) + time.process_time() - cpu
 
     def _announce(self, model: PreTrainedModel, threads: int) -> None:
         recipe, problems = self.recipe, self.problems
@@ -143,6 +145,7 @@ class Run:
             return known
         with self._phase(f"evaluate_{when}"):
             found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+        self.folder.log_held_out(0 if when == "before" else self.recipe.steps, found)
         results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
         for mode, result in list(results.items()):
             text = f"held-out accuracy {when}, {mode}: {result['accuracy']:.1%} of {result['n']} problems"
@@ -239,6 +242,7 @@ class Run:
         with self._phase("evaluate_during"):
             model = trainer.accelerator.unwrap_model(trainer.model)
             found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+        self.folder.log_held_out(step, found)
         results = {mode: facts(evaluation) for mode, evaluation in found.items()}
         during = [row for row in self.folder.summary().get("during", []) if row["step"] < step]
         self.folder.update_summary(during=[*during, {"step": step, **results}])
@@ -255,8 +259,7 @@ class Run:
 
     def _finish(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         rows, recipe = self.folder.metrics(), self.recipe
-        earlier = self.folder.summary().get("seconds", {}) if recipe.resume else {}
-        seconds = {k: round(earlier.get(k, 0.0) + self.seconds.get(k, 0.0), 2) for k in {**earlier, **self.seconds}}
+        seconds, cpu_seconds = self._added("seconds", self.seconds), self._added("cpu_seconds", self.cpu_seconds)
         seconds["steps"] = round(sum(row["seconds"] for row in rows), 2)
         summary = self.folder.update_summary(
             estimator=str(self.estimator),
@@ -268,6 +271,7 @@ class Run:
             dropped=self.problems.dropped,
             **self._outcomes(rows),
             seconds=seconds,
+            cpu_seconds=cpu_seconds,
         )
         held_out = [(row["step"], row) for row in summary.get("during", [])]
         if before and after:
@@ -279,6 +283,11 @@ class Run:
             self.console.samples(list(zip(prompts, before["responses"], after["responses"], strict=False)))
         self.console.note(f"run folder: {self.folder.path}  ({seconds.get('train', 0.0):.0f} s of training)")
         return summary
+
+    def _added(self, name: str, mine: dict[str, float]) -> dict[str, float]:
+        """Seconds of each phase, with those of the parts of the run before this one."""
+        earlier = self.folder.summary().get(name, {}) if self.recipe.resume else {}
+        return {phase: round(earlier.get(phase, 0.0) + mine.get(phase, 0.0), 2) for phase in {**earlier, **mine}}
 
     def _outcomes(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """How the judgements of the training responses ended, and the first that could not be judged."""

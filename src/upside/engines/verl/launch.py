@@ -87,14 +87,14 @@ def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str,
     console.note(f"verl: estimator {recipe.estimator}, {recipe.processes} workers, output {folder.path}")
     if recipe.eval.every and held_out:
         console.note("eval.every: with verl the held-out problems are answered before and after the run only")
-    before = folder.summary().get("before") or _evaluate(model, task, held_out, recipe)
+    before = folder.summary().get("before") or _evaluate(model, task, held_out, recipe, folder, step=0)
     folder.update_summary(before=before)
     started = time.perf_counter()
     if folder.steps_done(recipe) < recipe.steps:
         _launch(recipe, folder, command, cpu, console)
     seconds = time.perf_counter() - started
     _export(recipe, folder)
-    after = _evaluate(str(folder.model), task, held_out, recipe)
+    after = _evaluate(str(folder.model), task, held_out, recipe, folder, recipe.steps)
     steps = folder.metrics()
     summary = folder.update_summary(
         after=after, engine="verl", estimator=recipe.estimator, task=recipe.task, model=recipe.model, seed=recipe.seed,
@@ -150,7 +150,9 @@ def _write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(part), folder / f"{name}.parquet")
 
 
-def _evaluate(model: str, task: Task, held_out: list[Problem], recipe: Recipe) -> dict[str, Any]:
+def _evaluate(
+    model: str, task: Task, held_out: list[Problem], recipe: Recipe, folder: RunFolder, step: int
+) -> dict[str, Any]:
     """Held-out results as summary.json keeps them, measured in this process before and after verl's."""
     import torch
 
@@ -159,6 +161,7 @@ def _evaluate(model: str, task: Task, held_out: list[Problem], recipe: Recipe) -
     policy, tokenizer = loading.load_model(model)
     policy.to("cuda" if torch.cuda.is_available() else "cpu")
     found = measure(policy, tokenizer, task, held_out, recipe)
+    folder.log_held_out(step, found)
     results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
     return {**results, "accuracy": next(iter(found.values())).accuracy.value}
 
