@@ -116,7 +116,7 @@ def launch_command(processes: int, arguments: Sequence[str] | None = None) -> st
     """The command that starts this run with so many processes, to be typed as it is. arguments: of `upside`; default
     those of this process where it is the command line's."""
     if arguments is None:
-        ours = Path(sys.argv[0]).name in ("upside", "cli.py")
+        ours = Path(sys.argv[0]).parts[-1:] == ("upside",) or Path(sys.argv[0]).parts[-2:] == ("cli", "__main__.py")
         arguments = sys.argv[1:] if ours else ["train", "RECIPE"]
     return f"torchrun --standalone --nproc_per_node {processes} -m upside.cli {shlex.join(arguments)}"
 
