@@ -11,6 +11,7 @@ from typing import Any
 
 EXPORTS = {
     "read_log": "upside.analysis.logs",
+    "report": "upside.analysis.page",
 }
 """name -> where it lives; imported when first used, since most of it needs more than torch."""
 

@@ -11,6 +11,7 @@ from upside.cli.check import check
 from upside.cli.evaluate import evaluate
 from upside.cli.look import estimators, plan, tasks
 from upside.cli.models import model, reference
+from upside.cli.report import report
 from upside.cli.train import train
 
 USER_ERRORS = (ValueError, OSError)  # the message says what is wrong, a full disk for one; no traceback needed
@@ -43,5 +44,5 @@ def main(debug: bool) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-for command in (train, evaluate, estimators, tasks, plan, reference, model, check):
+for command in (train, evaluate, report, estimators, tasks, plan, reference, model, check):
     main.add_command(command)
