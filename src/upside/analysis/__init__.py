@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 EXPORTS = {
+    "explain_groups": "upside.analysis.explaining",
     "read_log": "upside.analysis.logs",
     "report": "upside.analysis.page",
 }
