@@ -90,6 +90,8 @@ class Recorder(TrainerCallback):
         logged = {key: [log[key] for log in self._logs if log.get(key) is not None] for key in self._logs[-1]}
         mean = {key: sum(values) / len(values) for key, values in logged.items() if values}
         found = {name: mean[key] for key, name in TRAINER_METRICS.items() if key in mean}
+        if self._rollouts is not None and self._rollouts.reference_tokens is not None:
+            found["reference_tokens"] = self._rollouts.reference_tokens
         return found | {key: value for key, value in mean.items() if key.startswith("reward_part/")}
 
 

@@ -95,7 +95,9 @@ class RunFolder:
         resolved = dataclasses.replace(
             recipe, output=str(recipe.folder), resume=False, processes=recipe.processes or world.size()
         )
-        folder.recipe_file.write_text(to_yaml(resolved))
+        partial = folder.recipe_file.with_suffix(".tmp")
+        partial.write_text(to_yaml(resolved))
+        partial.replace(folder.recipe_file)
         folder.versions_file.write_text(json.dumps({"engine": engine, **versions()}, indent=2) + "\n")
         return folder
 
@@ -145,7 +147,9 @@ class RunFolder:
     def forget_after(self, step: int) -> None:
         """Drop what was logged after a step: the run goes on from there and logs it again."""
         kept = [line for line in self._metric_lines() if json.loads(line)["step"] <= step]
-        self.metrics_file.write_text("".join(kept))
+        partial = self.metrics_file.with_suffix(".tmp")
+        partial.write_text("".join(kept))
+        partial.replace(self.metrics_file)
         for path in self.rollouts.glob("step-*.parquet"):
             if int(path.stem.rpartition("-")[2]) > step:
                 path.unlink()
