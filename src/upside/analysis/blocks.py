@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 Kind = Literal["text", "number", "percent", "signed", "points", "seconds"]
 """How a column's numbers are written: number 12.3, percent 12.3% (of 0.123), signed +12.3, points +1.2 (of 0.012, a
 difference of shares in percentage points), seconds 12.3 s."""
@@ -76,6 +78,17 @@ class Chart:
     percent: bool = False  # the y axis as percent of 1
     note: str = ""
     log_x: bool = False
+    smooth: int = 0  # an odd number: over the points, drawn faint, the mean of so many around each
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, said once: what was run, on what; a third text is small print.
+
+    headline: how many of the first are shown large."""
+
+    items: Sequence[Sequence[str]]
+    headline: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,7 +123,7 @@ class Groups:
     note: str = ""
 
 
-Block = Table | Chart | Prose | Findings | Groups
+Block = Table | Chart | Facts | Prose | Findings | Groups
 
 
 @dataclass(frozen=True)
@@ -126,12 +139,12 @@ class Section:
 SECTIONS_FILE = "sections.json"
 """What `upside compare` and `upside microscope` leave in their output folder for `upside report`."""
 _TYPES: dict[str, type] = {
-    t.__name__: t for t in (Interval, Column, Table, Series, Chart, Prose, Findings, Groups, Section)
+    t.__name__: t for t in (Interval, Column, Table, Series, Chart, Facts, Prose, Findings, Groups, Section)
 }
 
 
 def save(sections: Sequence[Section], path: Path) -> None:
-    """Write sections as JSON; NaN and infinity become null."""
+    """Write sections as JSON; NaN and infinity become null, NumPy's scalars plain ones."""
     path.write_text(json.dumps([_plain(section) for section in sections], allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -154,6 +167,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None
     return value

@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upside.analysis.blocks import Block, Cell, Chart, Column, Findings, Groups, Interval, Kind, Prose, Section, Table
+from upside.analysis.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Facts,
+    Findings,
+    Groups,
+    Interval,
+    Kind,
+    Prose,
+    Section,
+    Table,
+)
 
 MISSING = "–"
 LEVELS = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "dim"}
@@ -22,7 +35,7 @@ def number(value: float | int | bool | None, kind: Kind = "number", digits: int 
     if kind in ("percent", "points"):
         value = 100 * value
     sign = "+" if kind in ("signed", "points") else ""
-    text = f"{value:{sign},d}" if isinstance(value, int) else f"{value:{sign},.{digits}f}"
+    text = f"{value:{sign},d}" if isinstance(value, int) else f"{value:{sign}z,.{digits}f}"
     return text + {"percent": "%", "seconds": " s"}.get(kind, "")
 
 
@@ -66,6 +79,11 @@ def _print(block: Block, out: Any) -> None:
         out.print(table)
         if block.note:
             out.print(_text(block.note, "dim"))
+    elif isinstance(block, Facts):
+        table = RichTable.grid(padding=(0, 2))
+        for name, *values in block.items:
+            table.add_row(_text(name, "dim"), _text("  ".join(values)))
+        out.print(table)
     elif isinstance(block, Prose):
         for paragraph in block.paragraphs:
             out.print(_text(paragraph, "bold" if block.emphasis else ""))

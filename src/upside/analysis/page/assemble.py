@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from upside.analysis.blocks import Groups, Prose, Section
+from upside.analysis.logs import Log
+from upside.analysis.page.curves import charts
+from upside.analysis.page.overview import overview, parts
+from upside.analysis.page.render import render
+from upside.analysis.page.sources import Source, read_sources
+
+LARGEST = 14_000_000
+"""Bytes of a page; above it fewer groups are shown."""
+CHARACTERS = 40_000_000  # of all responses, before they are packed
 
 
 def report(
@@ -14,5 +25,114 @@ def report(
     estimators: Sequence[str] = (),
     baseline: str | Path | None = None,
 ) -> Path:
-    """Write one HTML page about runs and other logs, comparisons and microscopes; gives its path back."""
-    raise NotImplementedError
+    """Write one HTML page about runs and other logs, comparisons and microscopes; gives its path back.
+
+    paths: run folders, logs that `read_log` knows, and output folders of `upside compare` and `upside microscope`.
+    title: default, the names of the paths. estimators: specs that explain the groups instead of the run's own.
+    baseline: one of the paths, a run that the others' held-out accuracy is compared to.
+
+    The page holds all groups of responses, or as many as keep it below 15 MB. ValueError, LogError or OSError where
+    a path holds nothing known or the baseline is none of them; what an analysis lacks, the page says in its place.
+    """
+    sources = read_sources(paths)
+    named = next((s.name for s in sources if s.log and baseline in (s.name, str(s.path), s.path)), None)
+    if baseline is not None and named is None:
+        raise ValueError(f"baseline: {baseline} is no run among the paths: {', '.join(s.name for s in sources)}")
+    target = Path(output)
+    if target.is_dir():
+        raise ValueError(f"output: {target} is a folder; give a file, such as {target / 'report.html'}")
+    page = _page(sources, title or ", ".join(source.name for source in sources), list(estimators), named)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".tmp")
+    partial.write_text(page, encoding="utf-8")
+    partial.replace(target)
+    return target
+
+
+def _page(sources: Sequence[Source], title: str, estimators: list[str], baseline: str | None) -> str:
+    """The page, its groups halved until it is small enough."""
+    logs = {source.name: source.log for source in sources if source.log is not None}
+    first = [*_runs([s for s in sources if s.log is not None], baseline), *_analyses(sources)]
+    several = len(logs) > 1
+    diagnoses = [section for name, log in logs.items() for section in _diagnosis(name, log, several)]
+    folded = {section.id for section in diagnoses} if several else set()
+    groups = [block for name, log in logs.items() for block in _explained(name, log, estimators, len(logs))]
+    while True:
+        sections = [*first, *diagnoses, *_browser(groups)]
+        page = render(title, sections, folded)
+        if len(page.encode()) <= LARGEST or all(len(b.groups) <= 1 for b in groups if isinstance(b, Groups)):
+            return page
+        groups = [_halved(block) if isinstance(block, Groups) else block for block in groups]
+
+
+def _runs(sources: Sequence[Source], baseline: str | None) -> list[Section]:
+    """Overview and curves of the logs."""
+    if not sources:
+        return []
+    logs = {source.name: source.log for source in sources if source.log is not None}
+    keys = _keys(logs)
+    curves = charts(logs, keys)
+    by_part = parts(sources)
+    return [
+        Section("overview", "Overview", overview(sources, baseline)),
+        Section("curves", "Curves", curves, "Drag over a chart to zoom in; a name hides its line."),
+        *([Section("parts", "Held-out accuracy by part", by_part)] if by_part else []),
+    ]
+
+
+def _keys(logs: dict[str, Log]) -> dict[str, str]:
+    """The name of each log's colour: its estimator where that tells all logs apart, else its own name."""
+    return {name: name for name in logs}
+
+
+def _analyses(sources: Sequence[Source]) -> list[Section]:
+    """The sections that other analyses left."""
+    return [section for source in sources for section in source.sections]
+
+
+def _diagnosis(name: str, log: Log, several: bool) -> list[Section]:
+    from upside.analysis.doctor import diagnose
+
+    def sections() -> list[Section]:
+        return list(diagnose(log).sections())
+
+    found = _tried("Diagnosis", sections)
+    return [Section(s.id, f"{s.title}: {name}" if several else s.title, s.blocks, s.intro) for s in found]
+
+
+def _tried(title: str, sections: Callable[[], list[Section]]) -> list[Section]:
+    """The sections, or one that says why there are none."""
+    try:
+        return sections()
+    except ValueError as error:
+        return [Section(title.lower(), title, [Prose([f"Not made: {error}"])])]
+
+
+def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Groups | Prose]:
+    """A log's groups by each estimator, its own where none is given."""
+    from upside.analysis.explaining import explain_groups
+
+    found: list[Groups | Prose] = []
+    own: list[str | None] = [None]
+    for spec in estimators or own:
+        try:
+            block = explain_groups(log, spec, limit=None, characters=CHARACTERS // logs)
+        except ValueError as error:
+            found.append(Prose([f"{name}{f', {spec}' if spec else ''}: not explained: {error}"]))
+            continue
+        source = f"{name}, {spec}" if len(estimators) > 1 else name
+        found.append(Groups(source, block.columns, block.groups, block.total, block.note))
+    return found
+
+
+def _browser(groups: Sequence[Groups | Prose]) -> list[Section]:
+    if not groups:
+        return []
+    ordered = [block for kind in (Prose, Groups) for block in groups if isinstance(block, kind)]
+    intro = "Every response with its numbers, the value after each stage of the estimator, and why."
+    return [Section("responses", "Responses", ordered, intro)]
+
+
+def _halved(block: Groups) -> Groups:
+    """Every second group; a page that shows fewer says so by itself."""
+    return Groups(block.source, block.columns, block.groups[::2], block.total or len(block.groups), block.note)

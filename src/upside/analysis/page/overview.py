@@ -1,0 +1,187 @@
+"""What was run and what came of it: facts, the table of runs, accuracy by part, time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from upside.analysis.blocks import Block, Cell, Column, Facts, Interval, Prose, Table
+from upside.analysis.logs import Log
+from upside.analysis.page.curves import ACCURACY, CURVES, final_mean, first_mean, points
+from upside.analysis.page.sources import Source
+from upside.analysis.show import cell_text, number
+from upside.evaluation.metrics import estimate_mean
+
+PERCENT = Column("", "percent")
+ENGINES = {"upside": "upside train", "trl": "TRL", "verl": "verl", "table": "a table"}
+PACKAGES = ("upside", "torch", "trl", "verl", "transformers")
+MODES = ("greedy", "sampled")
+
+
+def overview(sources: Sequence[Source], baseline: str | None = None) -> list[Block]:
+    """The blocks of the first section. sources: those with a log; baseline: the name of one of them.
+
+    ValueError where the baseline has no held-out results."""
+    if len(sources) == 1:
+        blocks: list[Block] = [_headline(sources[0]), Facts(facts(sources[0]))]
+    else:
+        said = [dict(facts(source)) for source in sources]
+        same = [(name, value) for name, value in said[0].items() if all(one.get(name) == value for one in said)]
+        differ = [name for name in dict.fromkeys(key for one in said for key in one) if name not in dict(same)]
+        blocks = [_runs(sources, said, differ), *([Facts(same)] if same else [])]
+    if baseline is not None:
+        blocks.insert(1, _differences(sources, baseline))
+    notes = [f"{source.name}: {note}" for source in sources for note in (source.log.notes if source.log else ())]
+    return [*blocks, *([Prose(notes)] if notes else [])]
+
+
+def facts(source: Source) -> list[tuple[str, str]]:
+    """Name and value of what is known of a run's setting."""
+    log = _log(source)
+    recipe, found = log.recipe, [("Run", source.name)]
+    for name, key in (("Estimator", "estimator"), ("Task", "task"), ("Model", "model"), ("Seed", "seed")):
+        if recipe.get(key) is not None:
+            found.append((name, str(recipe[key])))
+    done, planned = len(log.steps), recipe.get("steps")
+    found.append(("Steps", f"{done:,}" + (f" of {planned:,}" if planned and planned != done else "")))
+    found.append(("Responses", f"{len(log):,} in {len(np.unique(log.codes('group'))):,} groups"))
+    if recipe.get("rewards"):
+        found.append(("Rewards", ", ".join(map(_reward, recipe["rewards"]))))
+    if recipe.get("lr") is not None:
+        found.append(("Learning rate", f"{recipe['lr']:g}"))
+    seconds = sum(log.summary.get("seconds", {}).get(name) or 0 for name in ("load", "train"))
+    if seconds:
+        found.append(("Training time", _time(seconds)))
+    found.append(("Logged by", ENGINES[log.kind]))
+    versions = [f"{name} {source.versions[name]}" for name in PACKAGES if source.versions.get(name)]
+    return [*found, *([("Versions", ", ".join(versions))] if versions else [])]
+
+
+def parts(sources: Sequence[Source]) -> list[Block]:
+    """Held-out accuracy before and after by family and level, one table a run that has more than one of them."""
+    blocks: list[Block] = []
+    for source in sources:
+        summary = _log(source).summary
+        for mode in MODES:
+            before, after = (summary.get(when, {}).get(mode, {}) for when in ("before", "after"))
+            for part, name in (("by_family", "family"), ("by_level", "level")):
+                if len(after.get(part) or before.get(part) or {}) > 1:
+                    title = f"{mode}, by {name}" if len(sources) == 1 else f"{source.name}: {mode}, by {name}"
+                    blocks.append(_part(title, name, before, after, part))
+    return blocks
+
+
+def _part(title: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any], part: str) -> Table:
+    old, new = before.get(part, {}), after.get(part, {})
+    rows = [
+        [key, old.get(key), new.get(key), new[key] - old[key] if key in old and key in new else None]
+        for key in (new or old)
+    ]
+    columns = [Column(name), Column("before", "percent"), Column("after", "percent"), Column("change", "points")]
+    return Table(title, columns, rows)
+
+
+def _headline(source: Source) -> Facts:
+    """The figures to see first: held-out accuracy where it is known, else what the rollouts say."""
+    log = _log(source)
+    items: list[tuple[str, str, str]] = []
+    for mode in MODES:
+        ends = [held_out(log, when, mode) for when in ("before", "after")]
+        known = [end for end in ends if end is not None and end.value is not None]
+        if known:
+            shares = " → ".join(number(end.value, "percent") for end in known)
+            spans = [cell_text(end, PERCENT).partition(" ")[2].strip("()") for end in known]
+            items.append((f"Held-out accuracy, {mode}", shares, f"95% intervals {', '.join(spans)}"))
+    for curve in (ACCURACY, *CURVES[:3]):
+        if points(curve, log):
+            column = Column("", "percent" if curve.percent else "number", 1 if curve.percent else 2)
+            means = " → ".join(cell_text(mean, column) for mean in (first_mean(curve, log), final_mean(curve, log)))
+            items.append((f"{curve.title}, {curve.unit}", means, "first and last twentieth of the steps"))
+    return Facts(items, headline=len(items))
+
+
+def _runs(sources: Sequence[Source], said: Sequence[Mapping[str, str]], differ: Sequence[str]) -> Table:
+    columns = [Column(name) for name in differ]
+    for mode in MODES:
+        for when in ("before", "after"):
+            help = f"Share of held-out problems answered right {when} training, {mode} decoding, with its 95% interval."
+            columns.append(Column(f"{mode} {when}", "percent", help=help))
+    ends = (("reward", 3), ("length", 1), ("entropy", 3), ("zero_advantage_share", 1))
+    curves = [(next(curve for curve in CURVES if curve.key == key), digits) for key, digits in ends]
+    for curve, digits in curves:
+        help = f"{curve.unit}, mean of the last twentieth of the steps"
+        columns.append(Column(curve.title.lower(), "percent" if curve.percent else "number", digits, help))
+    rows: list[list[Cell]] = []
+    for source, known in zip(sources, said, strict=True):
+        log = _log(source)
+        row: list[Cell] = [known.get(name) for name in differ]
+        row += [held_out(log, when, mode) for mode in MODES for when in ("before", "after")]
+        rows.append([*row, *(final_mean(curve, log) for curve, _ in curves)])
+    kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+    note = "The interval is over the held-out problems: it says nothing of what another seed would give."
+    if not any("after" in columns[i].name for i in kept):
+        note = ""
+    return Table("Runs", [columns[i] for i in kept], [[row[i] for i in kept] for row in rows], note)
+
+
+def _differences(sources: Sequence[Source], baseline: str) -> Table:
+    """Held-out accuracy after training minus the baseline's, paired by problem."""
+    base = next(source for source in sources if source.name == baseline)
+    columns = [Column("Run"), *(Column(f"{mode}, difference", "points", help=_PAIRED) for mode in MODES)]
+    rows: list[list[Cell]] = []
+    for source in sources:
+        if source is not base:
+            rows.append([source.name, *(_difference(_log(source), _log(base), mode) for mode in MODES)])
+    if not any(cell is not None for row in rows for cell in row[1:]):
+        raise ValueError(
+            f"baseline: {baseline} shares no held-out evaluation with the other runs; give another, or leave it out"
+        )
+    note = "Percentage points with the 95% interval over problems. One run each: another seed may turn them around."
+    return Table(f"Compared to {baseline}", columns, rows, note)
+
+
+_PAIRED = "The run's share of right answers minus the baseline's on the same held-out problems after training."
+
+
+def _difference(log: Log, base: Log, mode: str) -> Interval | None:
+    """The paired difference, None where the two didn't answer the same problems."""
+    shares = [_shares(one, mode) for one in (log, base)]
+    if not shares[0] or len(shares[0]) != len(shares[1]) or log.recipe.get("task") != base.recipe.get("task"):
+        return None
+    found = estimate_mean([a - b for a, b in zip(*shares, strict=True) if a is not None and b is not None])
+    return Interval(found.value, found.low, found.high)
+
+
+def _shares(log: Log, mode: str) -> list[float | None]:
+    """Each held-out problem's share of right answers at the last evaluation."""
+    lines = [line for line in log.held_out if line["mode"] == mode]
+    if not lines or not log.summary.get("after"):
+        return []
+    pairs = zip(lines[-1]["right"], lines[-1]["judged"], strict=True)
+    return [right / judged if judged else None for right, judged in pairs]
+
+
+def held_out(log: Log, when: str, mode: str) -> Interval | None:
+    """Accuracy before or after training with its interval, None where it was not measured."""
+    known = log.summary.get(when, {}).get(mode)
+    return Interval(known["accuracy"], known.get("low"), known.get("high")) if known else None
+
+
+def _reward(reward: Any) -> str:
+    if not isinstance(reward, Mapping):
+        return str(reward)
+    weight = reward.get("weight", 1)
+    return str(reward.get("name", reward)) + (f" × {weight:g}" if weight != 1 else "")
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _log(source: Source) -> Log:
+    assert source.log is not None
+    return source.log
