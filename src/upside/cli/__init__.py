@@ -8,9 +8,12 @@ from typing import Any
 import click
 
 from upside.cli.check import check
+from upside.cli.compare import compare
 from upside.cli.evaluate import evaluate
 from upside.cli.look import estimators, plan, tasks
+from upside.cli.microscope import microscope
 from upside.cli.models import model, reference
+from upside.cli.replay import replay
 from upside.cli.report import report
 from upside.cli.train import train
 
@@ -44,5 +47,5 @@ def main(debug: bool) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-for command in (train, evaluate, report, estimators, tasks, plan, reference, model, check):
+for command in (train, compare, evaluate, microscope, replay, report, estimators, tasks, plan, reference, model, check):
     main.add_command(command)
