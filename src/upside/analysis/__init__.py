@@ -11,6 +11,7 @@ from typing import Any
 
 EXPORTS = {
     "compare": "upside.analysis.comparison",
+    "diagnose": "upside.analysis.doctor",
     "explain_groups": "upside.analysis.explaining",
     "microscope": "upside.analysis.gradients",
     "read_log": "upside.analysis.logs",

@@ -9,6 +9,7 @@ import click
 
 from upside.cli.check import check
 from upside.cli.compare import compare
+from upside.cli.doctor import doctor
 from upside.cli.evaluate import evaluate
 from upside.cli.look import estimators, plan, tasks
 from upside.cli.microscope import microscope
@@ -47,5 +48,19 @@ def main(debug: bool) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-for command in (train, compare, evaluate, microscope, replay, report, estimators, tasks, plan, reference, model, check):
+for command in (
+    train,
+    compare,
+    evaluate,
+    doctor,
+    microscope,
+    replay,
+    report,
+    estimators,
+    tasks,
+    plan,
+    reference,
+    model,
+    check,
+):
     main.add_command(command)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from upside.analysis.logs.engines import files_in, read_files
 from upside.analysis.logs.files import natural
 from upside.analysis.logs.log import COLUMNS, Log, LogError
+from upside.analysis.logs.metrics_only import is_metrics, metrics_beside, read_metrics
 from upside.analysis.logs.upside_runs import is_run, read_run
 
 
@@ -17,7 +19,8 @@ def read_log(
     """The log at a path, whoever wrote it; several files are the parts of one log.
 
     path: a run folder of `upside train` on either engine; TRL's output or completions folder; verl's
-        rollout_data_dir; a table, or a folder of tables: .parquet, .jsonl, .json, .csv, .tsv, plain or .gz.
+        rollout_data_dir; a table, or a folder of tables: .parquet, .jsonl, .json, .csv, .tsv, plain or .gz. A log that
+        holds numbers of each step and no responses (trainer_state.json, verl's console) gives an empty table.
     mapping: {meaning: column} where columns have other names than `columns.NAMES` knows: {"reward": "score",
         "group": "uid"}. The reward may be a sum: "2*accuracy+format".
     lengths: "chars" or "words" of the response stand in for token counts where the log has none.
@@ -34,7 +37,11 @@ def read_log(
         if mapping:
             raise LogError(f"{path} is a run of `upside train`, whose columns are known; leave out the map")
         return read_run(path)
-    return read_files(str(path), files_in(path) if path.is_dir() else [path], mapping, lengths)
+    if not mapping and is_metrics(path):
+        return read_metrics(path)
+    if not path.is_dir():
+        return read_files(str(path), [path], mapping, lengths)
+    return replace(read_files(str(path), files_in(path), mapping, lengths), metrics=metrics_beside(path))
 
 
 def _files(files: list[Path], mapping: Mapping[str, str] | None, lengths: str | None) -> Log:
