@@ -22,6 +22,10 @@ def test_rows_of_a_whole_chain():
         "reference_reward": 1, "style": 1, "metric": 0.25, "half": 0, "after_canon": 0.5, "margin": 0,
         "after_reference_margin": 0.5, "weight": 0.5, "tas": False, "success": True, "after_adora_weight": 0.25,
         "advantage": 0.25,
+        "why": "In the lower-entropy half; the lower-entropy half earned 1 more (1 against 0); reward 1 against the "
+        "higher-entropy half's 0 is +1, reward 1 against its own half's 1 is 0; mixed by mu: 0.5 x +1 + 0.5 x 0: +0.5; "
+        "level with the reference's 1, no margin: +0.5; "
+        "ADORA: longest success 3 <= mean failed length 5, weight 0.5: +0.25.",
     }  # fmt: skip
     assert rows[4]["after_reference_margin"] == pytest.approx(0.78)
     assert rows[4]["margin"] == pytest.approx(0.28)
@@ -30,7 +34,9 @@ def test_rows_of_a_whole_chain():
     assert [row["tas"] for row in rows] == [False, False, False, True, True]
     assert [row["advantage"] for row in rows] == pytest.approx([0.25, -0.25, 0, -0.625, 0.78])
     assert rows[2]["valid"] is False
-    assert rows[2]["reward"] != rows[2]["reward"]  # NaN: not 0
+    assert rows[2]["reward"] is None  # and not 0
+    assert rows[1]["reference_reward"] is None
+    assert rows[2]["why"] == "No reward could be computed: left out, advantage 0."
 
 
 def test_the_last_column_is_what_is_trained():
@@ -51,8 +57,18 @@ def test_columns_of_one_name_are_numbered():
 
 def test_values_are_plain_python():
     rows = upside.explain("grpo", Rollouts([1, 0], [0, 0]))
-    assert {type(value) for row in rows for value in row.values()} == {int, float, bool}
-    assert set(rows[0]) == {"row", "group", "valid", "reward", "after_group_mean", "after_group_std", "advantage"}
+    assert {type(value) for row in rows for value in row.values()} == {int, float, bool, str}
+    assert set(rows[0]) == {
+        "row",
+        "group",
+        "valid",
+        "reward",
+        "after_group_mean",
+        "after_group_std",
+        "advantage",
+        "why",
+    }
+    assert "why" not in upside.explain("grpo", Rollouts([1, 0], [0, 0]), why=False)[0]
 
 
 def test_errors_come_through():
