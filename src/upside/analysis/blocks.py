@@ -128,12 +128,13 @@ Block = Table | Chart | Facts | Prose | Findings | Groups
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page with its heading. id: for links, unique on the page."""
+    """A part of a page with its heading. id: for links. folded: closed at first, and not in the list of contents."""
 
     id: str
     title: str
     blocks: Sequence[Block] = field(default_factory=tuple)
     intro: str = ""
+    folded: bool = False
 
 
 SECTIONS_FILE = "sections.json"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from upside.analysis.blocks import Groups, Prose, Section
+from upside.analysis.blocks import Cell, Column, Findings, Groups, Prose, Section, Table
 from upside.analysis.logs import Log
 from upside.analysis.page.curves import charts
 from upside.analysis.page.overview import overview, parts
-from upside.analysis.page.render import render
+from upside.analysis.page.render import LEVELS, render
 from upside.analysis.page.sources import Source, read_sources
 
 LARGEST = 14_000_000
@@ -52,14 +53,14 @@ def report(
 def _page(sources: Sequence[Source], title: str, estimators: list[str], baseline: str | None) -> str:
     """The page, its groups halved until it is small enough."""
     logs = {source.name: source.log for source in sources if source.log is not None}
-    first = [*_runs([s for s in sources if s.log is not None], baseline), *_analyses(sources)]
-    several = len(logs) > 1
-    diagnoses = [section for name, log in logs.items() for section in _diagnosis(name, log, several)]
-    folded = {section.id for section in diagnoses} if several else set()
+    first = [
+        *_runs([s for s in sources if s.log is not None], baseline),
+        *(section for s in sources for section in s.sections),
+    ]
+    diagnoses = [(name, section) for name, log in logs.items() for section in _diagnosis(log)]
     groups = [block for name, log in logs.items() for block in _explained(name, log, estimators, len(logs))]
     while True:
-        sections = [*first, *diagnoses, *_browser(groups)]
-        page = render(title, sections, folded)
+        page = render(title, [*first, *_diagnoses(diagnoses, len(logs)), *_browser(groups)])
         if len(page.encode()) <= LARGEST or all(len(b.groups) <= 1 for b in groups if isinstance(b, Groups)):
             return page
         groups = [_halved(block) if isinstance(block, Groups) else block for block in groups]
@@ -70,8 +71,7 @@ def _runs(sources: Sequence[Source], baseline: str | None) -> list[Section]:
     if not sources:
         return []
     logs = {source.name: source.log for source in sources if source.log is not None}
-    keys = _keys(logs)
-    curves = charts(logs, keys)
+    curves = charts(logs)
     by_part = parts(sources)
     return [
         Section("overview", "Overview", overview(sources, baseline)),
@@ -80,32 +80,29 @@ def _runs(sources: Sequence[Source], baseline: str | None) -> list[Section]:
     ]
 
 
-def _keys(logs: dict[str, Log]) -> dict[str, str]:
-    """The name of each log's colour: its estimator where that tells all logs apart, else its own name."""
-    return {name: name for name in logs}
-
-
-def _analyses(sources: Sequence[Source]) -> list[Section]:
-    """The sections that other analyses left."""
-    return [section for source in sources for section in source.sections]
-
-
-def _diagnosis(name: str, log: Log, several: bool) -> list[Section]:
+def _diagnosis(log: Log) -> list[Section]:
+    """What the doctor finds, or why it cannot look."""
     from upside.analysis.doctor import diagnose
 
-    def sections() -> list[Section]:
-        return list(diagnose(log).sections())
-
-    found = _tried("Diagnosis", sections)
-    return [Section(s.id, f"{s.title}: {name}" if several else s.title, s.blocks, s.intro) for s in found]
-
-
-def _tried(title: str, sections: Callable[[], list[Section]]) -> list[Section]:
-    """The sections, or one that says why there are none."""
     try:
-        return sections()
+        return list(diagnose(log).sections())
     except ValueError as error:
-        return [Section(title.lower(), title, [Prose([f"Not made: {error}"])])]
+        return [Section("diagnosis", "Diagnosis", [Prose([f"Not made: {error}"])])]
+
+
+def _diagnoses(found: Sequence[tuple[str, Section]], logs: int) -> list[Section]:
+    """One log's as they are; of several, a table before each one's, folded."""
+    if logs < 2:
+        return [section for _, section in found]
+    rows: list[list[Cell]] = []
+    for name, section in found:
+        levels = [f for block in section.blocks if isinstance(block, Findings) for f in block.findings]
+        by_level = {level: [f["check"] for f in levels if f["level"] == level] for level in LEVELS}
+        if levels:
+            rows.append([name, *map(len, by_level.values()), ", ".join(by_level["fail"] + by_level["warn"]) or None])
+    columns = [Column("Run"), *(Column(level, "number", 0) for level in LEVELS), Column("found")]
+    folded = [replace(section, title=f"{section.title}: {name}", folded=True) for name, section in found]
+    return [Section("diagnoses", "Diagnosis", [Table("Checks by run", columns, rows)] if rows else []), *folded]
 
 
 def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Groups | Prose]:
@@ -120,8 +117,7 @@ def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Gr
         except ValueError as error:
             found.append(Prose([f"{name}{f', {spec}' if spec else ''}: not explained: {error}"]))
             continue
-        source = f"{name}, {spec}" if len(estimators) > 1 else name
-        found.append(Groups(source, block.columns, block.groups, block.total, block.note))
+        found.append(replace(block, source=f"{name}, {spec}" if len(estimators) > 1 else name))
     return found
 
 
@@ -135,4 +131,4 @@ def _browser(groups: Sequence[Groups | Prose]) -> list[Section]:
 
 def _halved(block: Groups) -> Groups:
     """Every second group; a page that shows fewer says so by itself."""
-    return Groups(block.source, block.columns, block.groups[::2], block.total or len(block.groups), block.note)
+    return replace(block, groups=block.groups[::2], total=block.total or len(block.groups))

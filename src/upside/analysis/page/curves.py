@@ -51,26 +51,26 @@ ACCURACY = Curve("accuracy", "Training accuracy", "share of the responses", "cor
 MODES = {"greedy": "greedy", "sampled": "sampled"}
 
 
-def charts(logs: Mapping[str, Log], keys: Mapping[str, str]) -> list[Chart]:
-    """The charts of the logs by name; keys: the name of each one's colour. Where none has a value there is no chart.
+def charts(logs: Mapping[str, Log]) -> list[Chart]:
+    """The charts of the logs by name, a series each. Where none has a value there is no chart.
 
     Over a line of at least 40 steps lies its running mean, over a twentieth of them."""
-    made = [_chart(curve, logs, keys) for curve in (ACCURACY, *CURVES)]
-    return [chart for chart in (*_held_out(logs, keys), *made) if chart is not None]
+    made = [_chart(curve, logs) for curve in (ACCURACY, *CURVES)]
+    return [chart for chart in (*_held_out(logs), *made) if chart is not None]
 
 
-def _chart(curve: Curve, logs: Mapping[str, Log], keys: Mapping[str, str]) -> Chart | None:
-    series = [_series(name, keys[name], points(curve, log)) for name, log in logs.items()]
+def _chart(curve: Curve, logs: Mapping[str, Log]) -> Chart | None:
+    series = [_series(name, points(curve, log)) for name, log in logs.items()]
     series = [one for one in series if any(y is not None for y in one.y)]
     if not series or (curve.key in ("kl", "lr", "truncated_share", "clip_share") and not any(map(_varies, series))):
         return None
     longest = max(len(one.x) for one in series)
     window = longest // 40 * 2 + 1 if longest >= 40 else 0
-    note = curve.note + (f" Bold: mean of the {window} steps around." if window else "")
+    note = curve.note + (f" Smoothed over {window} steps." if window else "")
     return Chart(curve.title, "step", curve.unit, series, percent=curve.percent, note=note.strip(), smooth=window)
 
 
-def _held_out(logs: Mapping[str, Log], keys: Mapping[str, str]) -> list[Chart]:
+def _held_out(logs: Mapping[str, Log]) -> list[Chart]:
     """Held-out accuracy over the steps, one chart a decoding mode, with the 95% intervals."""
     made = []
     for mode in MODES:
@@ -80,7 +80,7 @@ def _held_out(logs: Mapping[str, Log], keys: Mapping[str, str]) -> list[Chart]:
             if found:
                 x = [step for step, _ in found]
                 y, low, high = ([facts.get(end) for _, facts in found] for end in ("accuracy", "low", "high"))
-                series.append(Series(name, x, y, low, high, key=keys[name]))
+                series.append(Series(name, x, y, low, high))
         if series:
             title = f"Held-out accuracy, {mode}"
             made.append(Chart(title, "step", "share correct", series, percent=True, note="Band: 95% interval."))
@@ -119,8 +119,8 @@ def _means(log: Log, values: np.ndarray, of: Any) -> Points:
     return found
 
 
-def _series(name: str, key: str, found: Points) -> Series:
-    return Series(name, [x for x, _ in found], [y for _, y in found], key=key)
+def _series(name: str, found: Points) -> Series:
+    return Series(name, [x for x, _ in found], [y for _, y in found])
 
 
 def _varies(series: Series) -> bool:

@@ -1,4 +1,4 @@
-"""What was run and what came of it: facts, the table of runs, accuracy by part, time."""
+"""What was run and what came of it: facts, the table of runs, accuracy by part."""
 
 from __future__ import annotations
 
@@ -60,24 +60,31 @@ def facts(source: Source) -> list[tuple[str, str]]:
 
 
 def parts(sources: Sequence[Source]) -> list[Block]:
-    """Held-out accuracy before and after by family and level, one table a run that has more than one of them."""
+    """Held-out accuracy by family and level, where a run has more than one of them: one run's before and after
+    training, of several runs each one's after."""
     blocks: list[Block] = []
-    for source in sources:
-        summary = _log(source).summary
-        for mode in MODES:
-            before, after = (summary.get(when, {}).get(mode, {}) for when in ("before", "after"))
-            for part, name in (("by_family", "family"), ("by_level", "level")):
-                if len(after.get(part) or before.get(part) or {}) > 1:
-                    title = f"{mode}, by {name}" if len(sources) == 1 else f"{source.name}: {mode}, by {name}"
-                    blocks.append(_part(title, name, before, after, part))
+    for mode in MODES:
+        for part, name in (("by_family", "family"), ("by_level", "level")):
+            found = {s.name: _by_part(_log(s), mode, part) for s in sources}
+            names = list(dict.fromkeys(key for _, after in found.values() for key in after))
+            if len(names) > 1 and len(sources) == 1:
+                blocks.append(_before_and_after(f"{mode}, by {name}", name, *found[sources[0].name]))
+            elif len(names) > 1:
+                columns = [Column("Run"), *(Column(key, "percent") for key in names)]
+                rows = [[run, *(after.get(key) for key in names)] for run, (_, after) in found.items()]
+                blocks.append(Table(f"{mode}, by {name}, after training", columns, rows))
     return blocks
 
 
-def _part(title: str, name: str, before: Mapping[str, Any], after: Mapping[str, Any], part: str) -> Table:
-    old, new = before.get(part, {}), after.get(part, {})
+def _by_part(log: Log, mode: str, part: str) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Accuracy before and after training of each part."""
+    before, after = (log.summary.get(when, {}).get(mode, {}).get(part, {}) for when in ("before", "after"))
+    return before, after
+
+
+def _before_and_after(title: str, name: str, before: Mapping[str, float], after: Mapping[str, float]) -> Table:
     rows = [
-        [key, old.get(key), new.get(key), new[key] - old[key] if key in old and key in new else None]
-        for key in (new or old)
+        [key, before.get(key), share, share - before[key] if key in before else None] for key, share in after.items()
     ]
     columns = [Column(name), Column("before", "percent"), Column("after", "percent"), Column("change", "points")]
     return Table(title, columns, rows)

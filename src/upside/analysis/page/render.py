@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -21,8 +22,8 @@ LEVELS = {"fail": "✕", "warn": "!", "unknown": "?", "ok": "✓"}
 ORDER = list(LEVELS)
 
 
-def render(title: str, sections: Sequence[Section], folded: Iterable[str] = ()) -> str:
-    """The page. folded: ids of the sections that are shown folded in."""
+def render(title: str, sections: Sequence[Section]) -> str:
+    """The page."""
     keys = colours(sections)
     charts: list[dict[str, Any]] = []
     groups: list[str] = []
@@ -31,7 +32,6 @@ def render(title: str, sections: Sequence[Section], folded: Iterable[str] = ()) 
     return _environment().get_template("page.html").render(
         title=title,
         sections=shown,
-        folded=set(folded),
         styles="\n".join(map(_asset, STYLES)),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -54,7 +54,7 @@ def _named_apart(sections: Sequence[Section]) -> list[Section]:
     for section in sections:
         count = seen[section.id] = seen.get(section.id, 0) + 1
         id = section.id if count == 1 else f"{section.id}-{count}"
-        found.append(Section(id, section.title, section.blocks, section.intro))
+        found.append(replace(section, id=id))
     return found
 
 
@@ -65,6 +65,7 @@ def _section(section: Section, keys: dict[str, int], charts: list[dict[str, Any]
         "id": section.id,
         "title": section.title,
         "intro": section.intro,
+        "folded": section.folded,
         "blocks": [
             each for kind, blocks in runs for each in _blocks(kind, list(blocks), keys, charts, groups)
         ],

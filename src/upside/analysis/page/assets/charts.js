@@ -52,7 +52,7 @@ function prepared(chart) {
       found.bands.push({ series: ends, fill: faded(ink, 0.14) });
       parts.push(...ends);
     }
-    if (chart.smooth && chart.series.length <= 4) parts.push(add(values, { stroke: faded(ink, 0.28), width: 1 }));
+    if (chart.smooth && chart.series.length <= 2) parts.push(add(values, { stroke: faded(ink, 0.28), width: 1 }));
     const few = one.y.filter((value) => value !== null).length <= 30;
     const shown = chart.smooth ? runningMean(values, chart.smooth) : values;
     const points = { show: scatter || few, size: scatter ? 9 : 4.5, fill: ink, stroke: ink, width: 1 };
