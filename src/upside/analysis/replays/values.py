@@ -98,11 +98,11 @@ def _kept(outputs: list[list[StageOutput]], rows: list[np.ndarray]) -> Replayed:
     """The last stage's values and every stage's columns, each batch's in its rows; of equal names the last stays."""
     n = sum(map(len, rows))
     values = np.empty(n, np.float32)
-    columns: dict[str, np.ndarray] = {}
+    columns = {name: np.full(n, np.nan) for stage in outputs[0] for name in stage.columns}
     for stages, at in zip(outputs, rows, strict=True):
         values[at] = stages[-1].values.float().numpy()
         for name, column in ((name, column) for stage in stages for name, column in stage.columns.items()):
-            columns.setdefault(name, np.full(n, np.nan))[at] = column.double().numpy()
+            columns[name][at] = column.double().numpy()
     return Replayed(values, columns)
 
 
