@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from upside.analysis.blocks import Interval
 from upside.analysis.gradients.moments import Array, Moments
@@ -54,9 +53,9 @@ class Figures:
 
 def figures(estimator: str, group_size: int, found: Moments, first: Moments) -> Figures:
     """The figures of one estimator. first: moments of the estimator that it is set against."""
-    traces, against = _jackknife(found), _jackknife(first)
+    traces, against = _traces(found), _traces(first)
     ends = {name: interval(trace) for name, trace in traces.items()}
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         ratio = traces["noise"] / against["noise"]
     return Figures(
         estimator=estimator,
@@ -70,36 +69,48 @@ def figures(estimator: str, group_size: int, found: Moments, first: Moments) -> 
     )
 
 
-def _statistics(m: Moments, kept: NDArray[np.intp]) -> dict[str, float]:
-    """The figures from the blocks in `kept` (n,), an index."""
-    vv, vo, oo, uo = (each[np.ix_(kept, kept)] for each in (m.vv, m.vo, m.oo, m.uo))
-    signal, along, oracle, gain = map(_between, (vv, vo, oo, uo))
-    length = _root(oracle)
-    return {
-        "signal": signal,
-        "oracle": oracle,
-        "cosine": _ratio(along, _root(signal) * length),
-        "scale": _ratio(along, oracle),
-        "noise": _ratio(float(m.square[kept].mean()), signal) - 1,
-        "batch_cosine": _ratio(gain, length),
-        "gain": gain,
-        "idle": float(m.idle[kept].mean()),
-        "reliability": _ratio(signal, float(vv.mean())),
-        "oracle_reliability": _ratio(oracle, float(oo.mean())),
-    }
-
-
-def _between(products: Array) -> float:
-    """Mean inner product of two different blocks: unbiased, since they share no response."""
-    count = len(products)
-    return float((products.sum() - np.trace(products)) / (count * (count - 1)))
-
-
-def _jackknife(m: Moments) -> dict[str, Array]:
+def _traces(m: Moments) -> dict[str, Array]:
     """Each figure from all blocks, then without each one of them in turn. (1 + S,)"""
-    every = np.arange(len(m.square))
-    rows = [_statistics(m, every), *(_statistics(m, np.delete(every, i)) for i in every)]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    signal, along, oracle, gain = map(_between, (m.vv, m.vo, m.oo, m.uo))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        length = np.sqrt(oracle)
+        return {
+            "signal": signal,
+            "oracle": oracle,
+            "cosine": along / (np.sqrt(signal) * length),
+            "scale": along / oracle,
+            "noise": _mean(m.square) / signal - 1,
+            "batch_cosine": gain / length,
+            "gain": gain,
+            "idle": _mean(m.idle),
+            "reliability": signal / _length(m.vv),
+            "oracle_reliability": oracle / _length(m.oo),
+        }
+
+
+def _between(products: Array) -> Array:
+    """Mean inner product of two different blocks, unbiased, since they share no response: of all blocks, then without
+    each. products: (S, S). (1 + S,)"""
+    own, count = np.diag(products), len(products)
+    apart = _sums(products) - np.append(own.sum(), own.sum() - own)
+    return apart / np.append(count * (count - 1), np.full(count, (count - 1) * (count - 2)))
+
+
+def _length(products: Array) -> Array:
+    """Squared length of the mean over blocks, noise included: of all blocks, then without each. (1 + S,)"""
+    count = len(products)
+    return _sums(products) / np.append(count**2, np.full(count, (count - 1) ** 2))
+
+
+def _sums(products: Array) -> Array:
+    """Sum of a matrix, then without each block's row and column. (1 + S,)"""
+    total = products.sum()
+    return np.append(total, total - products.sum(0) - products.sum(1) + np.diag(products))
+
+
+def _mean(values: Array) -> Array:
+    """Mean over blocks, then without each. (1 + S,)"""
+    return np.append(values.mean(), (values.sum() - values) / (len(values) - 1))
 
 
 def interval(trace: Array, back: Callable[[float], float] = float) -> Interval:
@@ -109,30 +120,20 @@ def interval(trace: Array, back: Callable[[float], float] = float) -> Interval:
     value, without = float(trace[0]), trace[1:]
     if not math.isfinite(value):
         return Interval(None)
-    if not np.isfinite(without).all():
-        return Interval(back(value))
     blocks = len(without)
-    error = math.sqrt((blocks - 1) * float(without.var()))
-    half = float(t.ppf(0.975, blocks - 1)) * error
-    return Interval(back(value), back(value - half), back(value + half))
+    half = float(t.ppf(0.975, blocks - 1)) * math.sqrt(blocks - 1) * float(without.std())
+    low, high = back(value - half), back(value + half)
+    return Interval(back(value), low, high) if math.isfinite(low) and math.isfinite(high) else Interval(back(value))
 
 
 def positive(trace: Array) -> Interval:
     """As `interval`, on the scale of logarithms."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return interval(np.log(trace), math.exp)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return interval(np.log(trace), lambda value: float(np.exp(value)))
 
 
 def _above(interval: Interval, bound: float) -> bool:
     return interval.low is not None and interval.low > bound
-
-
-def _root(square: float) -> float:
-    return math.sqrt(square) if square > 0 else math.nan
-
-
-def _ratio(top: float, bottom: float) -> float:
-    return top / bottom if bottom > 0 else math.nan
 
 
 def _degrees(cosine: float | None) -> float | None:

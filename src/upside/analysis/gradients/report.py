@@ -209,8 +209,8 @@ def _projection(found: Microscope) -> str:
     if s["projection"] >= s["parameters"]:
         return f"Gradients are whole: {s['parameters']:,} parameters."
     return (
-        f"Gradients of {s['parameters']:,} parameters are projected to {s['projection']:,} random dimensions: a cosine c "
-        f"is off by about {1 / s['projection'] ** 0.5:.3f} (1 - c²), a squared length by "
+        f"Gradients of {s['parameters']:,} parameters are projected to {s['projection']:,} random dimensions: a "
+        f"cosine c is off by about {1 / s['projection'] ** 0.5:.3f} (1 - c²), a squared length by "
         f"{(2 / s['projection']) ** 0.5:.1%} (measured on single responses: {s['projection_error']:.1%})."
     )
 
