@@ -11,6 +11,7 @@ from upside.cli.check import check
 from upside.cli.compare import compare
 from upside.cli.doctor import doctor
 from upside.cli.evaluate import evaluate
+from upside.cli.explain import explain
 from upside.cli.look import estimators, plan, tasks
 from upside.cli.microscope import microscope
 from upside.cli.models import model, reference
@@ -54,6 +55,7 @@ for command in (
     evaluate,
     doctor,
     microscope,
+    explain,
     replay,
     report,
     estimators,
