@@ -164,6 +164,8 @@ def microscope(
     chosen = load_sets(data, options or {}, split, problems, seed)[0]
     part = prompted(chosen, load_tokenizer(model), sampling, fingerprint.context_of(model), max_prompt_tokens)
     check(group_sizes, len(part.prompts), samples, prompts_per_batch, aggregate)
+    if output is not None:
+        Path(output).mkdir(parents=True, exist_ok=True)  # what cannot be written is said before the work
     loaded, tokenizer = load_model(model)
     sample = language.sample(
         loaded, tokenizer, part, part.sampling,
