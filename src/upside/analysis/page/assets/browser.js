@@ -186,11 +186,9 @@ function browse(box) {
     const search = element("input", { type: "search", class: "control search", placeholder: "Search prompts and responses", "aria-label": "Search", value: wanted.text });
     let timer = 0;
     search.addEventListener("input", () => {
+      wanted.text = search.value;
       clearTimeout(timer);
-      timer = setTimeout(() => {
-        wanted.text = search.value;
-        refilter();
-      }, 120);
+      timer = setTimeout(refilter, 120);
     });
     const sorts = [[-1, "sort by step"], ...data.columns.flatMap((column, i) => (column.kind === "text" ? [] : [[i, `sort by mean ${column.name}`]]))];
     const order = element("button", { type: "button", class: "control", "aria-label": "Turn the order" }, "↑");
@@ -202,7 +200,7 @@ function browse(box) {
     bar.replaceChildren();
     if (indices.length > 1) {
       const run = select("Run", names.map((name, i) => [i, name]), (value) => open(Number(value)));
-      run.value = String(names.indexOf(data.source) < 0 ? data.place : data.place);
+      run.value = data.place;
       bar.append(run);
     }
     bar.append(search, bounds("from", "from step"), bounds("to", "to step"));
@@ -256,6 +254,7 @@ function browse(box) {
     Object.assign(wanted, { tags: [], outcome: "any", sign: "any", sort: -1, descending: false, from: -Infinity, to: Infinity });
     setUpBar();
     refilter();
+    performance.mark("responses");
   }
   return open(0);
 }
