@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -106,9 +105,22 @@ def test_a_model_that_is_never_right_has_nothing_to_compare(model, tmp_path):
     assert found.settings["projection"] == 100
 
 
-def test_errors_are_one_line_before_a_model_is_loaded(tmp_path: Path):
-    done = CliRunner().invoke(main, ["microscope", "bundled", "--problems", "8", "--prompts-per-batch", "3"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--prompts-per-batch", "3"],
+            "prompts_per_batch=3 does not divide the 8 prompts",
+        ),
+        (
+            ["--estimators", "rloo,canon:metric=novelty"],
+            "estimators: canon:metric=novelty needs novelty, which the microscope does not have",
+        ),
+        (["--projection", "0"], "projection must be at least 1 dimension, got 0"),
+    ],
+)
+def test_errors_are_one_line_before_a_model_is_loaded(arguments, message):
+    done = CliRunner().invoke(main, ["microscope", "bundled", "--problems", "8", *arguments])
     assert done.exit_code == 2
-    assert done.output.strip().splitlines() == [
-        "Error: prompts_per_batch=3 does not divide the 8 prompts; choose a divisor, such as 8"
-    ]
+    assert done.output.startswith(f"Error: {message}")
+    assert done.output.count("\n") == 1

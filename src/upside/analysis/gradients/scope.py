@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Estimators = Sequence[str] | Mapping[str, str]
 ESTIMATORS = ("reinforce", "rloo", "grpo", "dr_grpo", "opo", "canon_inter", "canon_intra", "adora", "aapo")
+SUPPLIED = frozenset({"lengths", "entropy", "correct", "truncated", "valid", "reference_rewards", "baseline"})
+"""What a sample of a language model has for the estimators."""
 RESULT, PICTURE = "microscope.json", "microscope.png"
 
 
@@ -157,7 +159,9 @@ def microscope(
     console = console or Console()
     logging.disable_progress_bar()  # of loading weights
     started, named = time.monotonic(), read_estimators(estimators)
-    needs = frozenset().union(*(upside.estimator(spec).needs for spec in named.values()))
+    needs = _needs(named, total_steps)
+    if projection < 1:
+        raise ValueError(f"projection must be at least 1 dimension, got {projection}")
     sampling = resolve(
         None, short=str(data) in SHORT_TASKS, samples=samples, temperature=temperature, max_new_tokens=max_new_tokens
     )
@@ -189,7 +193,20 @@ def microscope(
     return result
 
 
+def _needs(named: Mapping[str, str], total_steps: int | None) -> frozenset[str]:
+    """What the estimators read beside rewards. Raises ValueError for what a fixed model cannot give."""
+    given = SUPPLIED | ({"total_steps"} if total_steps else set())
+    needs: set[str] = set()
+    for name, spec in named.items():
+        found = upside.estimator(spec).needs
+        if missing := sorted(found - given):
+            remedy = "give total_steps" if missing[0] == "total_steps" else "leave the estimator out"
+            raise ValueError(f"estimators: {name} needs {missing[0]}, which the microscope does not have; {remedy}")
+        needs |= found
+    return frozenset(needs)
+
+
 def _projection_error(sample: Sample) -> float:
     """Root mean square of |projected|^2 / |score|^2 - 1 over the responses."""
-    ratio = sample.scores.double().square().sum(-1) / sample.square_norms
+    ratio = sample.scores.norm(dim=-1).double().square() / sample.square_norms
     return float((ratio - 1).square().nanmean().sqrt())
