@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -60,9 +61,10 @@ def compare(
     estimator a name, which tables and run folders then bear. Stages of your own come from installed packages (entry
     point upside.stages).
     """
-    from pathlib import Path
+    from rich.console import Console
 
     from upside.analysis import show
+    from upside.analysis.blocks import Chart
     from upside.analysis.comparison import Stopped
     from upside.analysis.comparison import compare as run
     from upside.training.recipe import load
@@ -90,14 +92,24 @@ def compare(
     except Stopped as stop:
         click.echo(str(stop))
         sys.exit(130)
-    show.print_sections(found.sections())
+    console = Console(highlight=False)
+    read = [section for section in found.sections() if not all(isinstance(block, Chart) for block in section.blocks)]
+    show.print_sections(read, console if console.is_terminal else Console(highlight=False, width=140))
     click.echo(f"written to {folder}: comparison.json, sections.json, table.md, curves.png, runs/")
     for key, reason in found.failed.items():
         click.echo(f"\n{key} failed: {reason}", err=True)
     sys.exit(1 if found.failed else 0)
 
 
-def _plan(path, overrides, estimators, seeds, folder, baseline, threads) -> None:  # type: ignore[no-untyped-def]
+def _plan(
+    path: str | None,
+    overrides: list[str],
+    estimators: tuple[str, ...],
+    seeds: list[int],
+    folder: Path,
+    baseline: str | None,
+    threads: int,
+) -> None:
     from upside.analysis.comparison import check_baseline, plan, read_estimators
 
     named = read_estimators(estimators)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,7 +24,8 @@ class Cluster:
 
         self.started = not ray.is_initialized()
         if self.started:
-            options: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+            address = address or os.environ.get("RAY_ADDRESS") or "local"
+            options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
             try:
                 ray.init(address=address, log_to_driver=False, logging_level="error", **options)
             except ConnectionError as error:

@@ -13,7 +13,7 @@ from upside.training.folder import RunFolder, whole_lines
 from upside.training.recipe import Recipe, load
 
 State = Literal["new", "half", "finished"]
-FREE = {"name", "output", "resume", "processes", "threads", "save_every", "keep_checkpoints", "report_to"}
+FREE = {"name", "output", "resume", "processes", "threads", "save_every", "keep_checkpoints", "report_to", "doctor"}
 """Keys of a recipe that may differ between a run that is there and the one that is asked for."""
 OWN = {
     "estimator": "--estimators",

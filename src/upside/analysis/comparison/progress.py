@@ -43,7 +43,7 @@ class Display:
         """One plain line."""
         from rich.text import Text
 
-        self.console.print(Text(text))
+        self.console.print(Text(text), soft_wrap=True)
 
     def started(self, run: PlannedRun) -> None:
         self.note(f"{run.key}: {'goes on from a checkpoint' if run.state == 'half' else 'started'}")

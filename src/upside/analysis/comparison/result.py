@@ -63,7 +63,7 @@ class Pair:
     budget: Budget
     seeds: list[int]
     difference: st.Paired
-    improvement: Interval
+    improvement: Interval | None
     adjusted: float | None = None
     needed: int | None = None
     needed_range: list[int | None] = field(default_factory=list)
@@ -256,11 +256,11 @@ def _pair(
     if not pairs:
         return None
     difference = st.paired_difference(np.array([a - b for a, b in pairs.values()]))
-    improvement = st.probability_of_improvement(*zip(*((a.mean(), b.mean()) for a, b in pairs.values()), strict=True))
-    pair = Pair(name, mode, kind, list(pairs), difference, improvement)
     spread, count = difference.spread, len(pairs)
     if spread is None:
-        return pair
+        return Pair(name, mode, kind, list(pairs), difference, None)
+    improvement = st.probability_of_improvement(*zip(*((a.mean(), b.mean()) for a, b in pairs.values()), strict=True))
+    pair = Pair(name, mode, kind, list(pairs), difference, improvement)
     ends = [st.seeds_needed(difference.value, end) for end in st.spread_range(spread, count)]
     planned = {"needed": st.seeds_needed(difference.value, spread), "needed_range": ends}
     return Pair(**{**vars(pair), **planned, "detectable": st.detectable(spread, count)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ def title(comparison: Comparison) -> str:
     """One line: what was compared on what."""
     s = comparison.settings
     seeds = f"{len(s['seeds'])} seed{'s' if len(s['seeds']) > 1 else ''}"
-    return f"{len(comparison.results)} estimators on {s['task']}, {s['steps']} steps, {seeds}"
+    count = len(comparison.results)
+    return f"{count} estimator{'s' if count > 1 else ''} on {s['task']}, {s['steps']} steps, {seeds}"
 
 
 def sections(comparison: Comparison) -> list[Section]:
@@ -41,7 +43,11 @@ def sections(comparison: Comparison) -> list[Section]:
         Section(
             "comparison-results",
             title(comparison),
-            [table(comparison), Prose(verdicts.sentences(comparison), emphasis=True)],
+            [
+                table(comparison, RESULT),
+                Prose(verdicts.sentences(comparison), emphasis=True),
+                replace(table(comparison, BESIDE, "Beside the accuracy"), note=""),
+            ],
         ),
         Section("comparison-curves", "Learning curves", charts_[:3]),
         Section("comparison-cost", "What it cost", [_cost(comparison), charts_[3]]),
@@ -52,58 +58,60 @@ def sections(comparison: Comparison) -> list[Section]:
             [_differences(comparison), _seeds(comparison)],
         ),
         Section("comparison-fairness", "What was held equal", [_checks(comparison), Prose([HELD_EQUAL])]),
-        Section("comparison-method", "How the numbers are made", [Prose(verdicts.METHOD)]),
+        Section("comparison-method", "How the numbers are made", [Prose(list(verdicts.METHOD))]),
     ]
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------
 
 
-def table(comparison: Comparison) -> Table:
-    """The results at a glance, one row an estimator."""
+RESULT = ("estimator", "accuracy", "difference", "verdict", "P(better)")
+BESIDE = ("estimator", "greedy", "at equal tokens", "tokens (millions)", "length", "zero advantage")
+
+
+def table(comparison: Comparison, names: Sequence[str] = (), heading: str = "Results") -> Table:
+    """The results at a glance, one row an estimator. names: which columns; none: all."""
     s = comparison.settings
-    other = "greedy" if s["mode"] == "sampled" and "greedy" in comparison.results[0].accuracy else None
-    columns = [
+    every = [
         Column("estimator", help="Its name in this comparison"),
-        Column(
-            "accuracy", "percent", help=f"Held-out, {s['mode']}, after the last step; bootstrap over seeds and problems"
-        ),
-        *([Column("greedy", "percent", help="Held-out accuracy of the likeliest response")] if other else []),
+        Column("accuracy", "percent", help=f"Held-out, {s['mode']}, at the end; bootstrap over seeds and problems"),
         Column(
             "difference", "points", help=f"To {s['baseline']}, in points, paired by seed and problem; 95% t interval"
         ),
         Column("verdict", help="better or worse: Holm-corrected p below 0.05; else within noise"),
         Column("P(better)", "number", 2, help="Chance that a run of it is better than a run of the baseline"),
-        Column(
-            "at equal tokens", "percent", help="Accuracy when each had generated as many tokens as the thriftiest run"
-        ),
-        Column("tokens (millions)", "number", 2, help="Generated in training a run, reference responses included"),
+        Column("greedy", "percent", help="Held-out accuracy of the likeliest response"),
+        Column("at equal tokens", "percent", help="Accuracy when each had generated as many as the thriftiest run did"),
+        Column("tokens (millions)", "number", 2, help="Generated in training a run, with reference responses"),
         Column("length", "number", help="Mean tokens of a held-out response at the end"),
-        Column(
-            "zero advantage", "percent", 0, help="Share of training responses that taught nothing, mean over the run"
-        ),
+        Column("zero advantage", "percent", 0, help="Share of training responses that taught nothing, over the run"),
     ]
-    rows = [_row(comparison, result, other) for result in comparison.results]
-    note = (
+    pick = [at for at, column in enumerate(every) if not names or column.name in names]
+    rows = [[row[at] for at in pick] for row in (_row(comparison, result) for result in comparison.results)]
+    return Table(heading, [every[at] for at in pick], rows, _note(comparison))
+
+
+def _note(comparison: Comparison) -> str:
+    s = comparison.settings
+    drawn = f" ({s['samples']} a problem)" if s["mode"] == "sampled" else ""
+    return (
         f"Held-out accuracy on {s['problems']} problems after {s['steps']} steps of {s['responses']} responses, seeds "
-        f"{', '.join(map(str, s['seeds']))}; {s['mode']} ({s['samples']} a problem). Intervals are 95%: of an accuracy "
-        "by bootstrap over seeds and problems, of a difference by t over both, not corrected for the number of "
-        "comparisons; the verdict is (Holm)."
+        f"{', '.join(map(str, s['seeds']))}; {s['mode']}{drawn}. Intervals are 95%: of an accuracy by bootstrap over "
+        "seeds and problems, of a difference by t over both, not corrected for the number of comparisons; the verdict "
+        "is (Holm)."
     )
-    return Table("Results", columns, rows, note)
 
 
-def _row(comparison: Comparison, result: Result, other: str | None) -> list[Cell]:
-    mode = comparison.settings["mode"]
+def _row(comparison: Comparison, result: Result) -> list[Cell]:
     pair = comparison.pair(result.name)
     is_baseline = result.name == comparison.settings["baseline"]
     return [
         result.name,
-        result.accuracy[mode],
-        *([result.accuracy[other]] if other else []),
+        result.accuracy[comparison.settings["mode"]],
         pair.difference.interval if pair else None,
         verdicts.word(pair) if pair or is_baseline else "not compared",
         pair.improvement if pair else None,
+        result.accuracy.get("greedy"),
         _mean(result.equal_tokens),
         fmean(result.tokens) / 1e6,
         fmean(result.length),

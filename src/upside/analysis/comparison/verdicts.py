@@ -77,7 +77,7 @@ def sentences(comparison: Comparison) -> list[str]:
     baseline = settings["baseline"]
     pairs = [pair for result in comparison.results if (pair := comparison.pair(result.name)) is not None]
     found = [sentence(pair, baseline) for pair in pairs]
-    if pairs and all(pair.within_noise for pair in pairs):
+    if pairs and all(word(pair) == "within noise" for pair in pairs):
         found.insert(0, f"No estimator differs from {baseline} by more than noise in this comparison.")
     if not pairs and len(comparison.results) > 1:
         found.append(f"No run of the baseline {baseline} has finished, so nothing is compared with it.")
@@ -104,9 +104,10 @@ def tokens(comparison: Comparison) -> list[str]:
 def gaps(comparison: Comparison) -> list[str]:
     """What is missing or was not equal."""
     found = [f"NOT FAIR: {check.what}: {check.evidence}." for check in comparison.checks if not check.equal]
-    if comparison.missing:
+    if count := len(comparison.missing):
+        missing = f"{count} runs are missing" if count > 1 else "1 run is missing"
         found.append(
-            f"{len(comparison.missing)} runs are missing and left out: {', '.join(comparison.missing)}"
+            f"{missing} and left out: {', '.join(comparison.missing)}"
             f"{'; see the failures' if comparison.failed else ''}."
         )
     if left_out := comparison.settings["problems_left_out"]:
