@@ -5,21 +5,13 @@ A check is a function of a `View` of the log, in the file of its theme; `diagnos
 
 from __future__ import annotations
 
-from upside.analysis.doctor import estimator, groups, heldout, lengths, optimisation, rewards  # fill the register
+from importlib import import_module
+
 from upside.analysis.doctor.checks import CHECKS, Check, DoctorError, Level
 from upside.analysis.doctor.diagnosis import Diagnosis, diagnose
 
-__all__ = [
-    "CHECKS",
-    "Check",
-    "Diagnosis",
-    "DoctorError",
-    "Level",
-    "diagnose",
-    "estimator",
-    "groups",
-    "heldout",
-    "lengths",
-    "optimisation",
-    "rewards",
-]
+THEMES = ("groups", "rewards", "heldout", "lengths", "optimisation", "estimator")
+for theme in THEMES:  # fills CHECKS
+    import_module(f"{__name__}.{theme}")
+
+__all__ = ["CHECKS", "THEMES", "Check", "Diagnosis", "DoctorError", "Level", "diagnose"]

@@ -16,12 +16,13 @@ UPDATE = ("loss", "grad_norm", "lr", "kl", "entropy", "reward")  # what must be 
     title="Entropy collapse",
     looks_at="mean entropy per token by step, with correctness (else the reward)",
     rule="where the recent entropy is {threshold:.0%} of the first or less, and the responses are not yet right: "
-    "warn where correctness has stopped rising over the second half ({errors:g} standard errors), fail where it has "
-    "and the entropy is {fail:.0%} or less: without entropy a group's responses become alike and learning ends there",
+    "warn where correctness has stopped rising (last quarter against the one before, {errors:g} standard errors), fail "
+    "where the entropy is also at {fail:.0%} or less: without entropy a group's responses become alike and learning "
+    "ends there; a run that goes from 25% to 90% right may well keep a tenth of it",
     remedy="epsilon_high=0.28 (clip higher), entropy_bonus, a lower lr, temperature 1.0, fewer passes over a batch "
     "(num_iterations=1)",
-    threshold=0.2,
-    fail=0.1,
+    threshold=0.1,
+    fail=0.03,
     errors=2,
 )
 def entropy_collapse(view: View, limit: Any) -> Verdict:
@@ -31,8 +32,8 @@ def entropy_collapse(view: View, limit: Any) -> Verdict:
     better = view.known("accuracy") or view.known("reward")
     if better is None or ratio > limit.threshold or view.learned:
         return Verdict("ok", text)
-    gain, errors = better.gain(len(better) // 2)
-    text += f"; {better.name} {gain:+.3f} over the second half, {better.recent:.3f} recently"
+    gain, errors = better.gain(len(better) // 2, len(better) // 4)
+    text += f"; {better.name} {gain:+.3f} from the third quarter to the last, {better.recent:.3f} recently"
     if errors >= limit.errors:
         return Verdict("ok", f"{text}: still rising")
     return Verdict("fail" if ratio <= limit.fail else "warn", text, entropy.recent_steps)
@@ -93,11 +94,12 @@ def kl_blowup(view: View, limit: Any) -> Verdict:
 @check(
     title="Gradient spikes",
     looks_at="gradient norm by step",
-    rule="a spike is {times:g} times the median; warn from {warn:.0%} of the steps, fail from {fail:.0%}: single "
-    "ones are caught by max_grad_norm, many are not",
+    rule="a spike is {times:g} times the median; warn from {warn:.0%} of the steps and {least:g} spikes, fail from "
+    "{fail:.0%}: single ones are caught by max_grad_norm, many are not",
     remedy="max_grad_norm, a lower lr or more warmup, dtype=float32 for a trial; look at the responses and advantages "
     "of those steps (`upside explain --step`)",
     times=10,
+    least=3,
     warn=0.01,
     fail=0.05,
 )
@@ -105,7 +107,7 @@ def gradient_spikes(view: View, limit: Any) -> Verdict:
     norm = view.series("grad_norm").trend()
     median = float(np.median(norm.values))
     spikes = norm.values > limit.times * max(median, 1e-12)
-    level = graded(float(spikes.mean()), limit) if median > 0 else "ok"
+    level = graded(float(spikes.mean()), limit) if spikes.sum() >= limit.least else "ok"
     return Verdict(level, f"{spikes.sum()} of {len(norm)} steps above {limit.times:g} times the median {median:.3g}, "
                    f"largest {norm.values.max():.3g}", norm.steps[spikes][:10].tolist())  # fmt: skip
 

@@ -58,6 +58,38 @@ def reward_collapse(view: View, limit: Any) -> Verdict:
 
 
 @check(
+    title="From one step to the next the model is the untrained one",
+    looks_at="mean reward and entropy by step",
+    rule="fail where within {steps:g} steps {fail:.0%} of all that was gained is lost ({errors:g} standard errors) and "
+    "the entropy goes half of the way back or more: an optimiser cannot do that, so the weights were replaced",
+    remedy="go back to a checkpoint before it. Look for a model file that was written over while the run had it mapped "
+    "into memory, weights loaded anew by another process (a sampler's), or a resume that read the base model",
+    steps=5,
+    fail=0.8,
+    errors=5,
+)
+def sudden_reset(view: View, limit: Any) -> Verdict:
+    reward, entropy = view.series("reward").trend(), view.series("entropy").trend()
+    width = int(limit.steps)
+    if len(reward) != len(entropy):
+        raise Missing("reward and entropy are not logged at the same steps")
+    means, levels = (np.convolve(series.values, np.ones(width) / width, "valid") for series in (reward, entropy))
+    before, after = slice(0, -2 * width), slice(2 * width, None)  # windows with one window between them
+    noise = float(np.std(np.diff(reward.values)) / np.sqrt(width))
+    gained, lost = means[before] - means[0], means[before] - means[after]
+    fell, back = levels[0] - levels[before], levels[after] - levels[before]
+    jump = (lost >= limit.fail * gained) & (lost >= limit.errors * noise) & (fell > 0) & (back >= fell / 2)
+    if not jump.any():
+        return Verdict("ok", "no step undoes what was learned")
+    at = int(np.flatnonzero(jump)[0])
+    text = (
+        f"mean reward {means[at]:.3f}, {2 * width} steps later {means[at + 2 * width]:.3f} ({means[0]:.3f} at first); "
+    )
+    text += f"entropy {levels[at]:.3f}, then {levels[at + 2 * width]:.3f} ({levels[0]:.3f} at first)"
+    return Verdict("fail", text, [int(reward.steps[at + width - 1]), int(reward.steps[at + 2 * width])])
+
+
+@check(
     title="Rewards that never reach correctness",
     looks_at="reward, its terms (reward_part/…) and correctness by step",
     rule="fail where the reward rose by {rose:g} standard errors and correctness by less than {flat:g} over the "

@@ -66,10 +66,10 @@ class Series:
             raise Missing(f"{len(self)} steps with {self.name}; a trend needs {TREND}")
         return self
 
-    def gain(self, start: int = 0) -> tuple[float, float]:
+    def gain(self, start: int = 0, width: int | None = None) -> tuple[float, float]:
         """Recent minus early mean (early: from the step at index `start`), and that in standard errors."""
-        first = self.values[start : start + self.width]
-        last = self.values[-self.width :]
+        width = width or self.width
+        first, last = self.values[start : start + width], self.values[-width:]
         noise = float(np.sqrt(first.var() / len(first) + last.var() / len(last)))
         gain = float(last.mean() - first.mean())
         if abs(gain) < 1e-9:

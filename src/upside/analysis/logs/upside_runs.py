@@ -28,6 +28,21 @@ def read_run(path: Path) -> Log:
     parts = _parts(sorted(folder.rollouts.glob("step-*.parquet")), notes)
     if not parts:
         raise LogError(f"{path}: the run has written no rollouts yet; wait for its first step")
+    recipe: dict[str, Any] = yaml.safe_load(folder.recipe_file.read_text(encoding="utf-8")) or {}
+    return Log(
+        source=str(path),
+        kind="upside",
+        table=joined(parts),
+        metrics=folder.metrics(),
+        recipe=recipe,
+        summary=folder.summary(),
+        held_out=folder.held_out(),
+        notes=notes,
+    )
+
+
+def joined(parts: list[pa.Table]) -> pa.Table:
+    """The tables of a run's steps as one, with the columns of a log."""
     table = pa.concat_tables(parts, promote_options="permissive")
     columns: dict[str, Any] = {name: table[name] for name in table.column_names if name not in ("valid", "prompt")}
     reward = pc.cast(table["reward"], pa.float64())
@@ -36,17 +51,7 @@ def read_run(path: Path) -> Log:
     columns["prompt_text"] = table["prompt"]
     columns["group"] = pair_codes(table["step"].to_numpy(), codes(table["group"]))
     columns["prompt"] = codes(table["prompt"])
-    recipe: dict[str, Any] = yaml.safe_load(folder.recipe_file.read_text(encoding="utf-8")) or {}
-    return Log(
-        source=str(path),
-        kind="upside",
-        table=pa.table(columns),
-        metrics=folder.metrics(),
-        recipe=recipe,
-        summary=folder.summary(),
-        held_out=folder.held_out(),
-        notes=notes,
-    )
+    return pa.table(columns)
 
 
 def _parts(files: list[Path], notes: list[str]) -> list[pa.Table]:
