@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from upside.analysis.logs.files import Tables
 from upside.analysis.logs.log import LogError
+from upside.analysis.logs.messages import is_text
 from upside.registry import nearest
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -87,7 +87,7 @@ def numbers(tables: Tables, name: str) -> pa.Array:
     column = tables.table[name]
     if pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
-    if _is_text(column.type):
+    if is_text(column.type):
         column = _without_missing(column)
         bad = pc.and_kleene(pc.is_valid(column), pc.invert(pc.match_substring_regex(column, NUMBER)))
         _refuse(tables, name, bad, "is no number; repair it, or leave it empty where there is none")
@@ -111,7 +111,7 @@ def flags(tables: Tables, name: str) -> pa.Array:
     column = tables.table[name]
     if pa.types.is_boolean(column.type):
         return column.combine_chunks()
-    if _is_text(column.type):
+    if is_text(column.type):
         texts = pc.utf8_lower(_without_missing(column)).combine_chunks()
         at = pc.index_in(texts, pa.array([*TRUTH]))
         _refuse(
@@ -121,51 +121,6 @@ def flags(tables: Tables, name: str) -> pa.Array:
     values = numbers(tables, name)
     _refuse(tables, name, pc.invert(pc.is_in(values, pa.array([0.0, 1.0, None]))), "is neither 0 nor 1")
     return pc.equal(values, 1.0)
-
-
-def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as text. Chat messages become their content, several of them one `role: content` line each."""
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    kind = column.type
-    if _is_text(kind) or pa.types.is_null(kind):
-        return pc.cast(column, pa.string()) if pa.types.is_null(kind) else column
-    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
-        return pa.chunked_array([_messages(chunk) for chunk in column.chunks], pa.string())
-    if pa.types.is_nested(kind):
-        return pa.chunked_array([[None if v is None else _said(v) for v in column.to_pylist()]], pa.string())
-    return pc.cast(column, pa.string())
-
-
-def _messages(chunk: pa.ListArray) -> pa.Array:
-    names = [field.name for field in chunk.type.value_type]
-    plain = {"role", "content"} <= set(names) and _is_text(chunk.type.value_type.field("content").type)
-    if not plain:
-        return pa.array([None if v is None else _said(v) for v in chunk.to_pylist()], pa.string())
-    flat = chunk.flatten()
-    content = pc.fill_null(flat.field("content"), "")
-    lines = pc.binary_join_element_wise(pc.fill_null(flat.field("role"), ""), content, ": ")
-    sizes = pc.fill_null(pc.list_value_length(chunk), 0).to_numpy()
-    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
-    joined = [pc.binary_join(pa.ListArray.from_arrays(offsets, each), "\n") for each in (content, lines)]
-    return pc.if_else(pa.array(sizes == 1), *joined)
-
-
-def _said(value: Any) -> str:
-    """Messages of any shape as text; what is no message as JSON."""
-    if isinstance(value, list) and value and all(isinstance(m, dict) and "content" in m for m in value):
-        contents = [_content(message["content"]) for message in value]
-        if len(value) == 1:
-            return contents[0]
-        return "\n".join(f"{m.get('role', '')}: {text}" for m, text in zip(value, contents, strict=True))
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _content(content: Any) -> str:
-    if isinstance(content, list):  # parts of a multimodal message
-        parts = [part.get("text") or f"[{part.get('type')}]" for part in content if isinstance(part, dict)]
-        return " ".join(map(str, parts))
-    return "" if content is None else str(content)
 
 
 def stand_in(response: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
@@ -180,10 +135,6 @@ def stand_in(response: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
 def _without_missing(column: Any) -> Any:
     missing = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(column)), MISSING)
     return pc.if_else(missing, pa.scalar(None, pa.string()), pc.cast(column, pa.string()))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _refuse(tables: Tables, name: str, bad: Any, why: str) -> None:

@@ -17,6 +17,7 @@ from upside.analysis.logs import columns, trl
 from upside.analysis.logs.files import READERS, Tables, natural, read_tables, suffix
 from upside.analysis.logs.grouping import by_prompt, codes, pair_codes
 from upside.analysis.logs.log import Log, LogError, LogKind
+from upside.analysis.logs.messages import texts
 
 VERL = {"input", "output", "score"}
 
@@ -85,7 +86,7 @@ def _canonical(tables: Tables, found: Mapping[str, str]) -> dict[str, pa.Array]:
     table: dict[str, pa.Array] = {"reward": columns.reward(tables, found["reward"])}
     for meaning, name in found.items():
         if meaning in columns.TEXTS:
-            table["prompt_text" if meaning == "prompt" else meaning] = columns.texts(tables.table[name])
+            table["prompt_text" if meaning == "prompt" else meaning] = texts(tables.table[name])
         elif meaning in columns.FLAGS:
             table[meaning] = columns.flags(tables, name)
         elif meaning in columns.NUMBERS and meaning != "reward":

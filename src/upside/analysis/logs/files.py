@@ -22,6 +22,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from upside.analysis.logs.log import LogError
+from upside.analysis.logs.messages import is_text, said
 
 READERS = {
     ".parquet": "parquet", ".jsonl": "lines", ".ndjson": "lines", ".json": "json", ".csv": "csv", ".tsv": "csv",
@@ -94,10 +95,30 @@ def read_parquet(file: Path) -> pa.Table:
     """A Parquet file whole; LogError where it was cut short or is something else."""
     try:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(file.read_bytes())) as parquet:  # twice as fast on small ones
-            return parquet.read()
+            return _plain(parquet.read())
     except (pa.ArrowException, OSError) as error:
         text = str(error).splitlines()[0]
         raise LogError(f"{file} is cut short or no Parquet ({text}); write it anew or leave it out") from None
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Categories as what they stand for, and texts that are UTF-8: Parquet's writers do not see to it."""
+    for place, kind in enumerate(table.schema.types):
+        if pa.types.is_dictionary(kind):
+            table = table.set_column(place, table.column_names[place], table[place].cast(kind.value_type))
+    try:
+        table.validate(full=True)
+        return table
+    except pa.ArrowInvalid:
+        repaired = {name: _repaired(table[name]) for name in table.column_names}
+        return pa.table(repaired)
+
+
+def _repaired(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not is_text(column.type):
+        return column
+    texts = [None if text is None else text.decode(errors="replace") for text in column.cast(pa.binary()).to_pylist()]
+    return pa.chunked_array([texts], pa.string())
 
 
 def _bytes(file: Path) -> bytes:
@@ -205,7 +226,7 @@ def _array(name: str, values: list[Any], notes: list[str]) -> pa.Array:
         return pa.array(values)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         pass
-    texts = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
+    texts = [v if v is None or isinstance(v, str) else said(v) for v in values]
     whole = [None if text is None else _whole(text) for text in texts]
     if whole != texts:
         notes.append(f"Column {name} holds halves of surrogate pairs, which are no characters, shown as \ufffd.")

@@ -17,6 +17,7 @@ from upside.analysis.logs import columns
 from upside.analysis.logs.files import Tables
 from upside.analysis.logs.grouping import by_prompt, codes
 from upside.analysis.logs.log import LogError
+from upside.analysis.logs.messages import texts
 
 COLUMNS = {"step", "prompt", "completion", "advantage"}
 
@@ -45,7 +46,7 @@ def total(tables: Tables, mapping: Mapping[str, str]) -> str:
     numeric = [f.name for f in tables.table.schema if pa.types.is_floating(f.type) and f.name not in known]
     if not numeric:
         raise LogError(f"{tables.files[0]}: no column of a reward function; name it: map reward=COLUMN")
-    group = by_prompt(codes(tables.table["step"]), codes(columns.texts(tables.table["prompt"])), [])
+    group = by_prompt(codes(tables.table["step"]), codes(texts(tables.table["prompt"])), [])
     advantage = columns.numbers(tables, "advantage").to_numpy(zero_copy_only=False)
     sums = ["+".join(numeric[:count]) for count in range(len(numeric), 0, -1)]
     follows = [s for s in sums if _follows(advantage, columns.reward(tables, s), group)]

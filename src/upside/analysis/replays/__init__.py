@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from upside.analysis.logs.log import Log
+from upside.analysis.logs.log import Log, LogError
 
 if TYPE_CHECKING:
     from upside.analysis.replays.result import Replay
@@ -30,6 +30,8 @@ def replay(log: Log, estimators: Iterable[str] | Mapping[str, str] = DEFAULT, ba
     from upside.analysis.replays.result import Replay
     from upside.analysis.replays.values import engines_own, replayed
 
+    if not len(log):
+        raise LogError(f"{log.source} holds no responses, only numbers of each step; a replay needs the responses")
     specs = read_estimators(estimators)
     if baseline is not None and baseline not in specs:
         raise ValueError(f"baseline: {baseline!r} is none of the estimators {', '.join(map(repr, specs))}")
