@@ -124,7 +124,7 @@ def _tell(stage: Stage, seen: Seen) -> Why:
     if len(told.responses) != n or len(told.groups) not in (0, k):
         raise ValueError(
             f"stage {stage.info.name}: its `why` gave {len(told.responses)} clauses for {n} responses "
-            f"and {len(told.groups)} for {k} groups; give one for each, or none for the groups"
+            f"and {len(told.groups)} for {k} groups; give one for each, or nothing on the groups"
         )
     return told
 

@@ -233,8 +233,8 @@ class Canon:
         """Equation (5) with its numbers."""
         (mp, mm), (inter, intra) = halves, terms
         between = self._between(r, h, mp, mm)
-        own = f"its own half's {num(mp if h else mm)}"
-        within = f"reward {num(r)} against {own if h in (0, 1) else f'their {num(mp)} and {num(mm)}'}"
+        own = f"half's {num(mp if h else mm)}" if h in (0, 1) else f"halves' {num(mp)} and {num(mm)} in these parts"
+        within = f"reward {num(r)} against its own {own}"
         if mu in (0, 1):
             return between if mu else within
         total = f"{num(mu)} x {signed(inter)} + {num(1 - mu)} x {signed(intra)}"

@@ -15,7 +15,7 @@ from upside.analysis.logs import Log
 from upside.chains import Estimator
 from upside.chains import estimator as build
 
-LOOKED = 60  # steps that a limited choice looks at
+LOOKED = 60  # steps that a limited choice looks at; ten times as many in search of a kind that the estimator decides
 PLAIN = {"correct", "wrong"}  # outcomes that the column `correct` already shows
 
 
@@ -46,7 +46,8 @@ def explain_groups(
     catalog = Catalog(log)
     found = catalog.find(step, group, prompt, kind)
     steps = np.unique(catalog.step[found]).tolist()
-    looked = _trace(catalog, chain, steps if limit is None else evenly(steps, LOOKED))
+    most = len(steps) if limit is None else 10 * LOOKED if kind in TRACED else LOOKED
+    looked = _trace(catalog, chain, evenly(steps, most))
     candidates, kinds = _candidates(catalog, looked, found, kind)
     chosen = instructive(kinds, limit)
     columns, groups = _groups(catalog, looked, [candidates[i] for i in chosen], [kinds[i] for i in chosen], characters)
@@ -79,7 +80,7 @@ def _candidates(
         return candidates, kinds
     kept = [i for i, own in enumerate(kinds) if kind in own]
     if not kept:
-        raise ValueError(f"{catalog.log.source}: no group here is {kind} ({KINDS[kind]})")
+        raise ValueError(f"{catalog.log.source}: no group of {len(looked):,} steps is {kind} ({KINDS[kind]})")
     return [candidates[i] for i in kept], [kinds[i] for i in kept]
 
 

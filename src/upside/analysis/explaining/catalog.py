@@ -98,7 +98,7 @@ class Catalog:
         if kind is not None and kind not in TRACED:
             found &= self.kinds[kind]
             if not found.any():
-                raise ValueError(f"{log.source}: no group here is {kind} ({KINDS[kind]})")
+                raise ValueError(f"{log.source}: no group is {kind} ({KINDS[kind]})")
         return np.flatnonzero(found)
 
     def _asks(self, text: str) -> np.ndarray:
