@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -113,7 +113,7 @@ class Groups:
 
     source: which run. columns: the numbers of a response, in order. groups: each a dict of step, group, prompt,
     sentence (why, for the whole group), tags (for the filters: dead, too_easy, too_hard, mixed, flipped, …) and
-    responses, each a dict of text, values (by column) and why (a sentence).
+    responses, each a dict of text, values (by column) and why (a sentence). meanings: what a tag says, by tag.
     """
 
     source: str
@@ -121,6 +121,7 @@ class Groups:
     groups: Sequence[dict[str, Any]]
     total: int = 0  # groups of the log, of which these were chosen
     note: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 Block = Table | Chart | Facts | Prose | Findings | Groups
@@ -155,7 +156,8 @@ def load(path: Path) -> list[Section]:
         found = [_built(item) for item in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: no sections of an Upside analysis ({error})") from None
-    if not all(isinstance(section, Section) for section in found):
+    whole = all(isinstance(s, Section) and all(isinstance(b, Block) for b in s.blocks) for s in found)
+    if not whole:
         raise ValueError(f"{path}: no sections of an Upside analysis")
     return found
 

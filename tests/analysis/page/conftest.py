@@ -16,7 +16,10 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-MISSING = "these tests need a browser and found none: `apt-get install chromium`, or `playwright install --with-deps chromium`"
+MISSING = (
+    "these tests need a browser and found none: `apt-get install chromium`, or "
+    "`playwright install --with-deps chromium`"
+)
 
 
 @pytest.fixture(scope="session")

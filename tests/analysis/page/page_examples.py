@@ -98,8 +98,8 @@ def run_folder(path: Path, **recipe: Any) -> Path:
             "entropy": [0.5] * 4, "truncated": [False] * 4,
         }  # fmt: skip
         pyarrow.parquet.write_table(pa.table(columns), path / "rollouts" / f"step-{step:05d}.parquet")
-    held = [{"step": 0, "mode": "greedy", "right": [1, 1, 0, 0], "judged": [1] * 4, "drawn": [1] * 4, "tokens": [9] * 4},
-            {"step": 2, "mode": "greedy", "right": [1, 1, 1, 0], "judged": [1] * 4, "drawn": [1] * 4, "tokens": [9] * 4}]  # fmt: skip
+    counts = {"mode": "greedy", "judged": [1] * 4, "drawn": [1] * 4, "tokens": [9] * 4}
+    held = [{"step": 0, "right": [1, 1, 0, 0], **counts}, {"step": 2, "right": [1, 1, 1, 0], **counts}]
     (path / "held_out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in held))
     summary = {
         "before": {"greedy": {"accuracy": 0.5, "low": 0.25, "high": 0.75, "by_level": {"1": 1.0, "2": 0.0}}},

@@ -42,7 +42,7 @@ def report(
     target = Path(output)
     if target.is_dir():
         raise ValueError(f"output: {target} is a folder; give a file, such as {target / 'report.html'}")
-    page = _page(sources, title or ", ".join(source.name for source in sources), list(estimators), named)
+    page = _page(sources, title or _title(sources), list(estimators), named)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".tmp")
     partial.write_text(page, encoding="utf-8")
@@ -64,6 +64,12 @@ def _page(sources: Sequence[Source], title: str, estimators: list[str], baseline
         if len(page.encode()) <= LARGEST or all(len(b.groups) <= 1 for b in groups if isinstance(b, Groups)):
             return page
         groups = [_halved(block) if isinstance(block, Groups) else block for block in groups]
+
+
+def _title(sources: Sequence[Source]) -> str:
+    """The names of the paths; of a single analysis, what its first section is about."""
+    only = sources[0]
+    return only.sections[0].title if len(sources) == 1 and only.sections else ", ".join(s.name for s in sources)
 
 
 def _runs(sources: Sequence[Source], baseline: str | None) -> list[Section]:
@@ -107,7 +113,7 @@ def _diagnoses(found: Sequence[tuple[str, Section]], logs: int) -> list[Section]
 
 def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Groups | Prose]:
     """A log's groups by each estimator, its own where none is given."""
-    from upside.analysis.explaining import explain_groups
+    from upside.analysis.explaining import KINDS, explain_groups
 
     found: list[Groups | Prose] = []
     own: list[str | None] = [None]
@@ -117,7 +123,8 @@ def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Gr
         except ValueError as error:
             found.append(Prose([f"{name}{f', {spec}' if spec else ''}: not explained: {error}"]))
             continue
-        found.append(replace(block, source=f"{name}, {spec}" if len(estimators) > 1 else name))
+        source = f"{name}, {spec}" if len(estimators) > 1 else name
+        found.append(replace(block, source=source, meanings=KINDS))
     return found
 
 

@@ -91,16 +91,15 @@ def _blocks(
 
 def _one(block: Block, keys: dict[str, int]) -> dict[str, Any]:
     if isinstance(block, Table):
-        rows = [[_cell(cell, column, keys) for cell, column in zip(row, block.columns, strict=True)]
-                for row in block.rows]  # fmt: skip
-        return {"table": block, "rows": rows}
+        return {"table": block, "rows": [_row(row, block.columns, keys) for row in block.rows]}
     if isinstance(block, Facts):
         return {"kind": "facts", "headline": block.items[: block.headline], "items": block.items[block.headline :]}
     if isinstance(block, Prose):
         return {"kind": "prose", "prose": block}
     if isinstance(block, Findings):
         found = sorted(block.findings, key=lambda finding: ORDER.index(_level(finding)))
-        shown = [{**finding, "level": _level(finding), "mark": LEVELS[_level(finding)]} for finding in found]
+        blank = dict.fromkeys(("check", "title", "evidence", "threshold", "remedy", "steps"), "")
+        shown = [{**blank, **f, "level": _level(f), "mark": LEVELS[_level(f)]} for f in found]
         return {"kind": "findings", "loud": [f for f in shown if f["level"] in ("fail", "warn")],
                 "quiet": [f for f in shown if f["level"] not in ("fail", "warn")]}  # fmt: skip
     raise TypeError(f"no way to show a {type(block).__name__}")
@@ -110,16 +109,23 @@ def _level(finding: dict[str, Any]) -> str:
     return finding["level"] if finding.get("level") in LEVELS else "unknown"
 
 
-def _cell(cell: Cell, column: Column, keys: dict[str, int]) -> dict[str, Any]:
-    """Text, the interval apart from the value, what to sort by, and the colour of a series' name."""
+def _row(row: Sequence[Cell], columns: Sequence[Column], keys: dict[str, int]) -> list[dict[str, Any]]:
+    """The cells; the first that names a series has its colour."""
+    cells = [_cell(cell, column) for cell, column in zip(row, columns, strict=True)]
+    named = next((i for i, cell in enumerate(row) if isinstance(cell, str) and cell in keys), None)
+    if named is not None:
+        cells[named]["colour"] = keys[cells[named]["text"]] % COLOURS
+    return cells
+
+
+def _cell(cell: Cell, column: Column) -> dict[str, Any]:
+    """Text, the interval apart from the value, and what to sort by."""
     found: dict[str, Any] = {"text": cell_text(cell, column), "sort": None, "interval": "", "colour": None}
     if isinstance(cell, Interval):
         text = cell_text(cell, column)
         found |= {"text": number(cell.value, column.kind, column.digits), "sort": cell.value}
         found["interval"] = text[len(found["text"]) :].strip()
-    elif isinstance(cell, str):
-        found["colour"] = keys[cell] % COLOURS if cell in keys else None
-    elif cell is not None:
+    elif cell is not None and not isinstance(cell, str):
         found["sort"] = float(cell)
     return found
 
@@ -159,6 +165,7 @@ def _groups(block: Groups) -> dict[str, Any]:
         "source": block.source,
         "note": block.note,
         "total": block.total or len(block.groups),
+        "meanings": dict(block.meanings),
         "columns": [[c.name, c.kind, c.digits, c.help] for c in block.columns],
         "groups": [
             [

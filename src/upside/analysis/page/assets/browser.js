@@ -74,6 +74,8 @@ function marked(text, needle) {
 
 const snippet = (text) => (text.length > SNIPPET ? `${text.slice(0, SNIPPET)}…` : text).replace(/\s+/g, " ");
 
+const spaced = (tag) => tag.replaceAll("_", " ");
+
 function select(label, options, changed) {
   const box = element("select", { class: "control", "aria-label": label });
   for (const [value, text] of options) box.append(element("option", { value, textContent: text }));
@@ -141,7 +143,7 @@ function groupCard(group, data, wanted, open) {
     marks.forEach((right) => strip.append(element("i", { class: right === null ? "" : right ? "right" : "wrong" })));
     summary.append(strip);
   }
-  group.tags.forEach((tag) => summary.append(element("span", { class: "tag", textContent: tag.replaceAll("_", " ") })));
+  group.tags.forEach((tag) => summary.append(element("span", { class: "tag", textContent: spaced(tag), title: data.meanings[tag] ?? "" })));
   summary.append(element("span", { class: "snippet", dir: "auto", textContent: snippet(group.prompt ?? "") }));
   const card = element("details", { class: "group" }, summary);
   card.addEventListener("toggle", () => {
@@ -164,10 +166,11 @@ function browse(box) {
   const bar = element("form", { class: "bar" });
   const tags = element("div", { class: "tags", role: "group", "aria-label": "Kinds of groups" });
   const count = element("p", { class: "count", role: "status" });
+  const help = element("details", { class: "help" });
   const list = element("div", { class: "list" });
   const pager = element("div", { class: "pager" });
   bar.addEventListener("submit", (event) => event.preventDefault());
-  box.replaceChildren(bar, tags, count, list, pager);
+  box.replaceChildren(bar, tags, help, count, list, pager);
   const refilter = () => {
     at = 0;
     show();
@@ -208,13 +211,26 @@ function browse(box) {
     if (data.advantage >= 0) bar.append(select("Advantage", Object.entries(SIGNS), (value) => { wanted.sign = value; refilter(); }));
     bar.append(select("Sort", sorts, (value) => { wanted.sort = Number(value); refilter(); }), order);
     setUpTags();
+    setUpHelp();
+  }
+
+  function setUpHelp() {
+    const known = new Set(data.groups.flatMap((group) => group.tags));
+    const said = [
+      ...data.columns.map(({ name, help }) => [name, help]),
+      ...Object.entries(data.meanings).filter(([tag]) => known.has(tag)).map(([tag, text]) => [spaced(tag), text]),
+    ].filter(([, text]) => text);
+    const words = said.flatMap(([name, text]) => [
+      element("dt", { textContent: name }), element("dd", { dir: "auto", textContent: text })]);
+    help.hidden = said.length === 0;
+    help.replaceChildren(element("summary", {}, "What the columns and kinds say"), element("dl", {}, ...words));
   }
 
   function setUpTags() {
     const counts = new Map();
     data.groups.forEach((group) => group.tags.forEach((tag) => counts.set(tag, (counts.get(tag) ?? 0) + 1)));
     tags.replaceChildren(...[...counts].sort().map(([tag, number]) => {
-      const button = element("button", { type: "button", class: "control tag", "aria-pressed": "false" }, `${tag.replaceAll("_", " ")} `);
+      const button = element("button", { type: "button", class: "control tag", "aria-pressed": "false" }, `${spaced(tag)} `);
       button.append(element("small", {}, number.toLocaleString("en")));
       button.addEventListener("click", () => {
         const on = !wanted.tags.includes(tag);

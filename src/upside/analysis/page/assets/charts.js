@@ -78,16 +78,18 @@ function extent(chart) {
   return known.length ? range(Math.min(...known), Math.max(...known), chart.percent) : [0, 1];
 }
 
+/** The labels of an axis, with as many digits as tell its marks apart. */
 function ticks(chart) {
-  const short = (value, digits) => formatted(value, "number", digits).replace(/\.0+$/, "");
+  const factor = chart.percent ? 100 : 1;
   return (_, splits) => {
     const known = splits.filter((value) => value !== null);
-    const gap = Math.abs(known.length > 1 ? known[1] - known[0] : known[0] || 1) * (chart.percent ? 100 : 1);
-    const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(gap) - 1e-9)));
+    const gap = Math.abs(known.length > 1 ? known[1] - known[0] : known[0] || 1) * factor;
+    const exact = (digits) => Math.abs(gap - Number(gap.toFixed(digits))) < 1e-6 * gap;
+    const digits = [0, 1, 2, 3, 4].find(exact) ?? 5;
     return splits.map((value) => {
       if (value === null) return "";
-      if (chart.percent) return `${short(100 * value, digits)}%`;
-      return Math.abs(value) < 1e-4 && value !== 0 ? value.toExponential(0) : short(value, digits);
+      if (digits === 5 && value !== 0) return value.toExponential(1);
+      return formatted(factor * value, "number", digits) + (chart.percent ? "%" : "");
     });
   };
 }
