@@ -16,7 +16,7 @@ from upside.chains import Estimator
 from upside.chains import estimator as build
 
 LOOKED = 60  # steps that a limited choice looks at; ten times as many in search of a kind that the estimator decides
-PLAIN = {"correct", "wrong"}  # outcomes that the column `correct` already shows
+PLAIN: set[Any] = {"correct", "wrong"}  # outcomes that the column `correct` already shows
 
 
 def explain_groups(
@@ -120,7 +120,7 @@ def _groups(
 
 def _says_something(name: str, groups: list[dict[str, Any]]) -> bool:
     values = {response["values"].get(name) for group in groups for response in group["responses"]} - {None}
-    return bool(values - PLAIN) if name == "outcome" else values != {False} if name == "truncated" else bool(values)
+    return bool(values - {"outcome": PLAIN, "truncated": {False}}.get(name, set()))
 
 
 def _add_texts(log: Log, groups: list[dict[str, Any]], rows: list[np.ndarray], characters: int) -> None:

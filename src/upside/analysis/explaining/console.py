@@ -49,7 +49,7 @@ def _print_responses(responses: Sequence[dict[str, Any]], full: bool, out: Conso
     for why, numbers in by_sentence.items():
         for number in numbers:
             head = Text(f"{number:>2} ", "bold")
-            out.print(head + _text(responses[number]["text"], full), no_wrap=not full, overflow="ellipsis")
+            out.print(head + _text(responses[number]["text"], full), no_wrap=not full, overflow="fold" if full else "ellipsis")
         out.print(Padding(Text(why, "dim"), (0, 0, 0, 3)))
 
 
