@@ -27,8 +27,9 @@ from upside.analysis.logs.log import Log
 from upside.analysis.replays.measures import LOGGED
 from upside.analysis.show import number
 
-POINTS = 240  # of a line; of a longer log each point is the mean of several steps
+POINTS = 60  # of a line; of a longer log each point is the mean of several steps
 ALIKE = 0.999  # share of responses that have the logged advantage
+NOTABLE = 0.02  # of the total push: below, a difference is not put into words
 EFFECTIVE = (
     "Effective samples: (sum of |A|) squared over the sum of A squared, as a share of a step's responses, mean over "
     "steps. 100%: all weigh the same."
@@ -121,14 +122,34 @@ class Replay:
             + (f"; {f['unscored']:,} have no reward and train nothing." if f["unscored"] else ".")
         ]
         base = number(each[self.baseline]["zero_share"], "percent")
-        for name in self._names[1:]:
-            flips = self._pair("opposite_sign", name, self.baseline)
-            said.append(
-                f"{name} turns the sign of {number(flips, 'percent')} of the responses against {self.baseline}, and "
-                f"leaves {number(each[name]['zero_share'], 'percent')} without a signal ({self.baseline}: {base})."
-            )
+        flips = {name: self._pair("opposite_sign", name, self.baseline) for name in self._names[1:]}
+        said += [
+            f"{name} turns the sign of {number(share, 'percent')} of the responses against {self.baseline}."
+            for name, share in flips.items()
+            if share
+        ]
+        if same := [name for name, share in flips.items() if not share]:
+            said.append(f"Against {self.baseline} no sign is turned by {', '.join(same)}.")
+        silent = [f"{name} {number(each[name]['zero_share'], 'percent')}" for name in self._names[1:]]
+        said.append(f"Responses without a signal: {self.baseline} {base}{''.join(', ' + text for text in silent)}.")
+        said += self._shifts()
         said += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
         return Prose([*said, *self.log.notes])
+
+    def _shifts(self) -> list[str]:
+        """The kind of responses that each estimator treats most unlike the baseline."""
+        said = []
+        for name in self._names[1:]:
+            kinds = [k for k in self.figures["slices"] if None not in (k["push"][name], k["push"][self.baseline])]
+            gaps = {kind["name"]: kind["push"][name] - kind["push"][self.baseline] for kind in kinds}
+            most = max(gaps, key=lambda kind: abs(gaps[kind]), default=None)
+            if most is not None and abs(gaps[most]) >= NOTABLE:
+                way = "likelier" if gaps[most] > 0 else "unlikelier"
+                said.append(
+                    f"Against {self.baseline}, {name} makes these responses {way} above all: {most} (net push "
+                    f"{number(gaps[most], 'points')} points)."
+                )
+        return said
 
     def _gives(self) -> Table:
         columns = [
@@ -268,7 +289,10 @@ class Replay:
             Column("low half earned more", "percent", help="Share of groups."),
         ]
         rows = [[name, half["gap"], half["high_better"], half["low_better"]] for name, half in halves.items()]
-        note = "CANON-Inter pays the half that earned more, CANON-Intra the best of the half that earned less."
+        note = (
+            "To what Dr.GRPO gives, CANON-Inter adds half the gap in the half that earned more and takes it from the "
+            "other; CANON-Intra does the opposite."
+        )
         return [Table("The halves' gap", columns, rows, note=note)]
 
     def charts(self) -> list[Chart]:
@@ -281,7 +305,8 @@ class Replay:
             self._chart("Responses without signal", "share", {n: y["zero_share"] for n, y in lines.items()}),
             self._chart("Effective samples", "share of responses", {n: y["effective"] for n, y in lines.items()}),
         ]
-        if flips := {name: lines[name]["opposite"] for name in names[1:]}:
+        flips = {name: lines[name]["opposite"] for name in names[1:]}
+        if any(map(any, flips.values())):
             made.append(self._chart(f"Opposite sign of {self.baseline}", "share of responses", flips))
         if halves := self.figures["halves"]:
             gaps = {f"by {name}": half["steps"] for name, half in halves.items()}
@@ -296,7 +321,7 @@ class Replay:
         x = [float(step) for step in steps[::width]]
         series = [Series(name, x, _thinned(y, width), key=name) for name, y in lines.items()]
         note = f"Each point is the mean of {width} steps." if width > 1 else ""
-        return Chart(title, "step", label, series, percent=percent, note=note, smooth=0 if width > 1 else 10)
+        return Chart(title, "step", label, series, percent=percent, note=note)
 
 
 def _thinned(y: Sequence[float | None], width: int) -> list[float | None]:
