@@ -50,7 +50,10 @@ class GroupStd:
         constant = seen.groups.constant(seen.rollouts.scores).tolist()
         texts = [_deviation(std, self.eps) if not same else "" for std, same in zip(stds, constant, strict=True)]
         divided = [f"divided by the group's {text}" if text else "" for text in texts]
-        return Why(seen.by_row(divided), texts)
+        return Why(
+            seen.by_row(divided),
+            [f"deviation {num(std)}" if text else "" for std, text in zip(stds, texts, strict=True)],
+        )
 
 
 def _deviation(std: float, eps: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.padding import Padding
@@ -30,15 +30,20 @@ def print_groups(block: Groups, full: bool = False, out: Console | None = None) 
 
 
 def _table(columns: Sequence[Column], responses: Sequence[dict[str, Any]]) -> Table:
-    """The columns that hold something here, narrow enough for 80 characters as a rule."""
+    """The columns that hold something here; where they are too wide, the headers fold and the numbers stay whole."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("#", justify="right")
-    used = [column for column in columns if any(r["values"].get(column.name) is not None for r in responses)]
-    for column in used:
-        table.add_column(column.name.replace("_", " "), justify="left" if column.kind == "text" else "right")
-    for number, response in enumerate(responses):
-        cells = [printable(cell_text(response["values"].get(column.name), column)) for column in used]
-        table.add_row(*map(Text, [str(number), *cells]))
+    filled: list[list[str]] = [[str(number) for number in range(len(responses))]]
+    for column in columns:
+        values = [response["values"].get(column.name) for response in responses]
+        if all(value is None for value in values):
+            continue
+        filled.append([printable(cell_text(value, column)) for value in values])
+        side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+        widest = max(map(len, filled[-1]))
+        table.add_column(column.name.replace("_", " "), justify=side, overflow="fold", min_width=widest)
+    for row in zip(*filled, strict=True):
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -49,7 +54,8 @@ def _print_responses(responses: Sequence[dict[str, Any]], full: bool, out: Conso
     for why, numbers in by_sentence.items():
         for number in numbers:
             head = Text(f"{number:>2} ", "bold")
-            out.print(head + _text(responses[number]["text"], full), no_wrap=not full, overflow="fold" if full else "ellipsis")
+            text = head + _text(responses[number]["text"], full)
+            out.print(text, no_wrap=not full, overflow="fold" if full else "ellipsis")
         out.print(Padding(Text(why, "dim"), (0, 0, 0, 3)))
 
 
