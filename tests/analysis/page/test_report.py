@@ -99,6 +99,23 @@ def test_what_cannot_be_explained_says_why_in_its_place(tmp_path: Path, visit: V
     assert page.locator("#responses .group").count() == 4
 
 
+def test_logs_of_others_and_a_log_without_responses(tmp_path: Path, visit: Visit) -> None:
+    rows = "".join(f"{step},p,r{i},{int(i < step)}\n" for step in (1, 2) for i in range(4))
+    (tmp_path / "mine.csv").write_text("step,prompt,response,reward\n" + rows)
+    history = [{"step": step, "loss": 0.1, "reward": step / 10} for step in (1, 2, 3)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    page = visit(report([tmp_path / "mine.csv", tmp_path / "trainer_state.json"], tmp_path / "page.html"))
+    table = page.locator("#overview table").first
+    heads = [text.removesuffix("\n") for text in table.locator("th").all_inner_texts()]
+    rows = [dict(zip(heads, row.split("\t"), strict=True)) for row in table.locator("tbody tr").all_inner_texts()]
+    assert [(row["Steps"], row["Responses"], row["reward"]) for row in rows] == [
+        ("2", "8 in 2 groups", "0.500"),
+        ("3", "not logged", "0.300"),
+    ]
+    assert "no responses" in page.locator("#overview .prose").inner_text()
+    assert page.locator("#responses .group").count() == 2
+
+
 def test_the_command_names_its_file(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     done = CliRunner().invoke(main, ["report", str(run_folder(tmp_path / "run")), "--output", str(out)])

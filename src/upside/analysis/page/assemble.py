@@ -36,9 +36,7 @@ def report(
     a path holds nothing known or the baseline is none of them; what an analysis lacks, the page says in its place.
     """
     sources = read_sources(paths)
-    named = next((s.name for s in sources if s.log and baseline in (s.name, str(s.path), s.path)), None)
-    if baseline is not None and named is None:
-        raise ValueError(f"baseline: {baseline} is no run among the paths: {', '.join(s.name for s in sources)}")
+    named = None if baseline is None else _named(baseline, [source for source in sources if source.log is not None])
     target = Path(output)
     if target.is_dir():
         raise ValueError(f"output: {target} is a folder; give a file, such as {target / 'report.html'}")
@@ -64,6 +62,14 @@ def _page(sources: Sequence[Source], title: str, estimators: list[str], baseline
         if len(page.encode()) <= LARGEST or all(len(b.groups) <= 1 for b in groups if isinstance(b, Groups)):
             return page
         groups = [_halved(block) if isinstance(block, Groups) else block for block in groups]
+
+
+def _named(baseline: str | Path, sources: Sequence[Source]) -> str:
+    """The name of the run that the baseline is, by name or path."""
+    for source in sources:
+        if str(baseline) == source.name or Path(baseline).resolve() == source.path.resolve():
+            return source.name
+    raise ValueError(f"baseline: {baseline} is no run among the paths: {', '.join(s.name for s in sources)}")
 
 
 def _title(sources: Sequence[Source]) -> str:

@@ -27,6 +27,7 @@ class Curve:
 
 
 CURVES = (
+    Curve("held_out_accuracy", "Held-out accuracy", "share correct", percent=True),
     Curve("reward", "Reward", "mean reward", "reward"),
     Curve("length", "Length", "tokens a response", "length"),
     Curve("entropy", "Entropy", "nats per token", "entropy", note="How undecided the model is at each token."),
@@ -54,7 +55,7 @@ MODES = {"greedy": "greedy", "sampled": "sampled"}
 def charts(logs: Mapping[str, Log]) -> list[Chart]:
     """The charts of the logs by name, a series each. Where none has a value there is no chart.
 
-    Over a line of at least 40 steps lies its running mean, over a twentieth of them."""
+    Over a line of at least 80 steps lies its running mean, over a twentieth of them."""
     made = [_chart(curve, logs) for curve in (ACCURACY, *CURVES)]
     return [chart for chart in (*_held_out(logs), *made) if chart is not None]
 
@@ -65,7 +66,7 @@ def _chart(curve: Curve, logs: Mapping[str, Log]) -> Chart | None:
     if not series or (curve.key in ("kl", "lr", "truncated_share", "clip_share") and not any(map(_varies, series))):
         return None
     longest = max(len(one.x) for one in series)
-    window = longest // 40 * 2 + 1 if longest >= 40 else 0
+    window = longest // 40 * 2 + 1 if longest >= 80 else 0
     note = curve.note + (f" Smoothed over {window} steps." if window else "")
     return Chart(curve.title, "step", curve.unit, series, percent=curve.percent, note=note.strip(), smooth=window)
 

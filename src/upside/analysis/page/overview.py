@@ -17,6 +17,8 @@ from upside.evaluation.metrics import estimate_mean
 PERCENT = Column("", "percent")
 ENGINES = {"upside": "upside train", "trl": "TRL", "verl": "verl", "table": "a table"}
 PACKAGES = ("upside", "torch", "trl", "verl", "transformers")
+BY_KEY = {curve.key: curve for curve in CURVES}
+HEADLINE = [BY_KEY[key] for key in ("reward", "length", "entropy")]
 MODES = ("greedy", "sampled")
 
 
@@ -33,7 +35,7 @@ def overview(sources: Sequence[Source], baseline: str | None = None) -> list[Blo
         blocks = [_runs(sources, said, differ), *([Facts(same)] if same else [])]
     if baseline is not None:
         blocks.insert(1, _differences(sources, baseline))
-    notes = [f"{source.name}: {note}" for source in sources for note in (source.log.notes if source.log else ())]
+    notes = [f"{source.name}: {note}" for source in sources for note in _log(source).notes]
     return [*blocks, *([Prose(notes)] if notes else [])]
 
 
@@ -44,9 +46,10 @@ def facts(source: Source) -> list[tuple[str, str]]:
     for name, key in (("Estimator", "estimator"), ("Task", "task"), ("Model", "model"), ("Seed", "seed")):
         if recipe.get(key) is not None:
             found.append((name, str(recipe[key])))
-    done, planned = len(log.steps), recipe.get("steps")
+    done, planned = len(log.steps) or len(log.metrics), recipe.get("steps")
     found.append(("Steps", f"{done:,}" + (f" of {planned:,}" if planned and planned != done else "")))
-    found.append(("Responses", f"{len(log):,} in {len(np.unique(log.codes('group'))):,} groups"))
+    groups = len(np.unique(log.codes("group")))
+    found.append(("Responses", f"{len(log):,} in {groups:,} groups" if groups else "not logged"))
     if recipe.get("rewards"):
         found.append(("Rewards", ", ".join(map(_reward, recipe["rewards"]))))
     if recipe.get("lr") is not None:
@@ -101,7 +104,7 @@ def _headline(source: Source) -> Facts:
             shares = " → ".join(number(end.value, "percent") for end in known)
             spans = [cell_text(end, PERCENT).partition(" ")[2].strip("()") for end in known]
             items.append((f"Held-out accuracy, {mode}", shares, f"95% intervals {', '.join(spans)}"))
-    for curve in (ACCURACY, *CURVES[:3]):
+    for curve in (ACCURACY, *HEADLINE):
         if points(curve, log):
             column = Column("", "percent" if curve.percent else "number", 1 if curve.percent else 2)
             means = " → ".join(cell_text(mean, column) for mean in (first_mean(curve, log), final_mean(curve, log)))
@@ -115,8 +118,7 @@ def _runs(sources: Sequence[Source], said: Sequence[Mapping[str, str]], differ: 
         for when in ("before", "after"):
             help = f"Share of held-out problems answered right {when} training, {mode} decoding, with its 95% interval."
             columns.append(Column(f"{mode} {when}", "percent", help=help))
-    ends = (("reward", 3), ("length", 1), ("entropy", 3), ("zero_advantage_share", 1))
-    curves = [(next(curve for curve in CURVES if curve.key == key), digits) for key, digits in ends]
+    curves = list(zip((*HEADLINE, BY_KEY["zero_advantage_share"]), (3, 1, 3, 1), strict=True))
     for curve, digits in curves:
         help = f"{curve.unit}, mean of the last twentieth of the steps"
         columns.append(Column(curve.title.lower(), "percent" if curve.percent else "number", digits, help))
