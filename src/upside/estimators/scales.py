@@ -48,12 +48,9 @@ class GroupStd:
     def why(self, seen: Seen) -> Why:
         stds = seen.groups.std(seen.rollouts.scores, self.ddof).tolist()
         constant = seen.groups.constant(seen.rollouts.scores).tolist()
-        texts = [_deviation(std, self.eps) if not same else "" for std, same in zip(stds, constant, strict=True)]
-        divided = [f"divided by the group's {text}" if text else "" for text in texts]
-        return Why(
-            seen.by_row(divided),
-            [f"deviation {num(std)}" if text else "" for std, text in zip(stds, texts, strict=True)],
-        )
+        known = list(zip(stds, constant, strict=True))
+        divided = ["" if same else f"divided by the group's {_deviation(std, self.eps)}" for std, same in known]
+        return Why(seen.by_row(divided), ["" if same else f"deviation {num(std)}" for std, same in known])
 
 
 def _deviation(std: float, eps: float) -> str:

@@ -53,7 +53,7 @@ def explain_groups(
     columns, groups = _groups(catalog, looked, [candidates[i] for i in chosen], [kinds[i] for i in chosen], characters)
     notes = [f"Explained by {chain}" + ("." if estimator or own else ": the log names no estimator.")]
     if len(groups) < len(found):
-        notes.append(f"{len(groups):,} of {len(found):,} groups, chosen to show every kind and all of the steps.")
+        notes.append(f"Shown: {len(groups):,} of {len(found):,} groups, the most telling.")
     if estimator is None:
         notes += _against_logged(looked)
     return Groups(log.source, columns, groups, len(found), " ".join(notes))
