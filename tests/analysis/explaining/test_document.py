@@ -14,7 +14,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "explain.md").read_text(encoding="u
 
 
 def test_the_python_prints_what_stands_below_it() -> None:
-    pairs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", TEXT, flags=re.S)
+    pairs = re.findall(r"```python\n((?:(?!```).)*)```\n\n```\n(.*?)```", TEXT, flags=re.S)
     assert len(pairs) == 2
     for code, printed in pairs:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
