@@ -99,14 +99,9 @@ def read_metrics(path: Path) -> Log:
         steps.setdefault(int(step), {}).update(canonical({**row, "step": int(step)}))
     if not steps:
         raise LogError(f"{path}: no steps in it; give the log of a run that has taken some")
-    return Log(
-        source=str(path),
-        kind="table",
-        table=pa.table({"step": pa.array([], pa.int64()), "group": pa.array([], pa.int64()),
-                        "reward": pa.array([], pa.float64())}),
-        metrics=[steps[step] for step in sorted(steps)],
-        notes=["The log holds numbers of each step and no responses; what needs responses is left out."],
-    )  # fmt: skip
+    schema = pa.schema({"step": pa.int64(), "group": pa.int64(), "reward": pa.float64()})
+    note = "The log holds numbers of each step and no responses; what needs responses is left out."
+    return Log(str(path), "table", schema.empty_table(), [steps[step] for step in sorted(steps)], notes=[note])
 
 
 def metrics_beside(folder: Path) -> list[dict[str, Any]]:
