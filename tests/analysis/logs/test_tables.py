@@ -43,7 +43,7 @@ def test_csv_under_other_names(read: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("log.csv.gz", gzip.compress(CSV.encode())),
+        ("log.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("log.tsv", CSV.replace(",", "\t")),
         ("log.csv", "\ufeff" + CSV.replace(",", ";")),
     ],
@@ -121,7 +121,7 @@ def test_bytes_that_are_no_text(read: Any, tmp_path: Path) -> None:
         ("a.jsonl", '{"prompt":"p","reward":1}\n7\n', "line 2: expected an object"),
         ("a.json", '{"prompt":["p"],"reward":[1, 2]}', "equally long"),
         ("a.parquet", b"PAR1 and no more", "cut short or no Parquet"),
-        ("a.csv.gz", gzip.compress(CSV.encode())[:-20], "cannot be read"),
+        ("a.csv.gz", gzip.compress(CSV.encode(), mtime=0)[:-20], "cannot be read"),
         ("a.xlsx", b"PK", "unknown kind of file"),
     ],
 )
