@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -25,6 +26,9 @@ from upside.analysis.show import cell_text, markdown, number, picture, print_sec
         (-0.04, "number", 1, "0.0"),
         (None, "number", 1, "–"),
         (float("nan"), "percent", 1, "–"),
+        (np.bool_(True), "text", 1, "yes"),
+        (np.int64(1234), "number", 1, "1,234"),
+        (np.float32("nan"), "number", 1, "–"),
         (True, "text", 1, "yes"),
         (False, "number", 1, "no"),
     ],

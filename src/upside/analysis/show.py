@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from upside.analysis.blocks import (
     Block,
     Cell,
@@ -27,7 +29,9 @@ LEVELS = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "dim"}
 
 
 def number(value: float | int | bool | None, kind: Kind = "number", digits: int = 1) -> str:
-    """One number as its column's kind has it."""
+    """One number as its column's kind has it; NumPy's too."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool):

@@ -150,14 +150,16 @@ def test_a_phone_scrolls_wide_tables_and_not_the_page(visit: Visit) -> None:
 
 
 def test_print_unfolds_drops_controls_and_is_light(visit: Visit) -> None:
-    page = visit(render("t", sections()), dark=True)
+    folded = Section("folded", "Folded", [Facts([("Task", "sums")])], folded=True)
+    page = visit(render("t", [*sections(), folded]), dark=True)
+    assert page.locator("#folded").bounding_box()["height"] < 40
     assert page.pdf(format="A4").startswith(b"%PDF")
     page.emulate_media(media="print", color_scheme="dark")
     assert not page.locator("nav").is_visible()
     assert not page.locator("#theme").is_visible()
     assert not page.locator(".bar").first.is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate("document.querySelector('.quiet').getBoundingClientRect().height") > 40
+    assert page.locator("#folded").bounding_box()["height"] > 60
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert max(map(int, ink[4:-1].split(","))) < 80
 

@@ -121,6 +121,7 @@ HOSTILE = {
     "control": "a\x00b\x1b[31mred\x07",
     "surrogate": "lone \ud83d and \udc00",
     "entities": "&lt;b&gt; &amp; \u2028\u2029 ]]>",
+    "quotes": "\"' onmouseover=alert(1) x=\"'\\",
     "url": "javascript:alert(1)",
 }
 SEEN = {

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from upside.analysis.blocks import Cell, Column, Findings, Groups, Prose, Section, Table
 from upside.analysis.logs import Log
 from upside.analysis.page.curves import charts
@@ -15,7 +17,9 @@ from upside.analysis.page.sources import Source, read_sources
 
 LARGEST = 14_000_000
 """Bytes of a page; above it fewer groups are shown."""
-CHARACTERS = 40_000_000  # of all responses, before they are packed
+CHARACTERS = 40_000_000  # of all prompts and responses, before they are packed
+RESPONSES = 60_000
+"""How many the page shows of a log at most: they are unpacked at once."""
 
 
 def report(
@@ -123,15 +127,23 @@ def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Gr
 
     found: list[Groups | Prose] = []
     own: list[str | None] = [None]
+    parts = logs * max(1, len(estimators))
     for spec in estimators or own:
         try:
-            block = explain_groups(log, spec, limit=None, characters=CHARACTERS // logs)
+            block = explain_groups(log, spec, limit=_limit(log), characters=CHARACTERS // parts)
         except ValueError as error:
             found.append(Prose([f"{name}{f', {spec}' if spec else ''}: not explained: {error}"]))
             continue
         source = f"{name}, {spec}" if len(estimators) > 1 else name
         found.append(replace(block, source=source, meanings=KINDS))
     return found
+
+
+def _limit(log: Log) -> int | None:
+    """How many of a log's groups to show, None for all."""
+    if len(log) <= RESPONSES:
+        return None
+    return max(1, len(np.unique(log.codes("group"))) * RESPONSES // len(log))
 
 
 def _browser(groups: Sequence[Groups | Prose]) -> list[Section]:

@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any
 
+import numpy as np
+
 SURROGATES = re.compile("[\ud800-\udfff]")
 CONTROLS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 """Control characters as their symbols: NUL as ␀, ESC as ␛."""
@@ -20,13 +22,15 @@ def clean(text: str) -> str:
 
 
 def cleaned(value: Any) -> Any:
-    """Plain data with every text in it cleaned, NaN and infinity as None and numbers to 6 digits."""
+    """Plain data with every text in it cleaned, NaN and infinity as None, numbers to 6 digits, NumPy's made plain."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
         return {clean(str(key)): cleaned(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [cleaned(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) < float("inf") else None
     return value

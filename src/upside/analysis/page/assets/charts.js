@@ -85,10 +85,10 @@ function ticks(chart) {
     const known = splits.filter((value) => value !== null);
     const gap = Math.abs(known.length > 1 ? known[1] - known[0] : known[0] || 1) * factor;
     const exact = (digits) => Math.abs(gap - Number(gap.toFixed(digits))) < 1e-6 * gap;
-    const digits = [0, 1, 2, 3, 4].find(exact) ?? 5;
+    const digits = [0, 1, 2, 3, 4, 5].find(exact) ?? null;
     return splits.map((value) => {
       if (value === null) return "";
-      if (digits === 5 && value !== 0) return value.toExponential(1);
+      if (digits === null) return value === 0 ? "0" : (factor * value).toExponential(1);
       return formatted(factor * value, "number", digits) + (chart.percent ? "%" : "");
     });
   };
