@@ -74,7 +74,8 @@ def test_accuracy_and_the_paired_difference(two: Comparison) -> None:
     pair = two.pair("aapo")
     assert pair.difference.value == 0.25
     # t over the seeds' differences 0.125 and 0.375: standard error 0.125, t(1) = 12.706
-    assert pair.difference.high == pytest.approx(0.25 + 12.7062 * 0.125, rel=1e-4)
+    assert (pair.difference.low, pair.difference.high) == (-1, 1)  # 0.25 ± 1.588; no accuracies differ by more
+    assert pair.detectable == pytest.approx(0.942, abs=1e-3)
     assert pair.difference.p == pytest.approx(0.2952, abs=1e-4)  # t = 2
     assert pair.adjusted == pair.difference.p  # one comparison
     assert pair.within_noise
@@ -180,7 +181,7 @@ def test_files_and_sections(two: Comparison, tmp_path: Path) -> None:
     assert plain["times"]["grpo"]["cpu_seconds"]["steps"] == 8
     table = (tmp_path / "table.md").read_text()
     assert "| aapo | 68.8% (" in table
-    assert "+25.0 (-133.8 to +183.8) | within noise | 1.00 (" in table
+    assert "+25.0 (-100.0 to +100.0) | within noise | 1.00 (" in table
     charts = [block for section in two.sections() for block in section.blocks if isinstance(block, Chart)]
     assert [len(chart.series) for chart in charts] == [2] * 7
     held_out = charts[0].series[0]

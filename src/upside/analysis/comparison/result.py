@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,7 +56,8 @@ class Pair:
     """An estimator against the baseline, over the seeds both have. difference: of accuracy, paired by seed and problem.
     adjusted: its p after Holm's correction for the number of comparisons. improvement: P(a run is better than one of
     the baseline's). needed: seeds that would tell a difference of this size, needed_range: at the ends of what the
-    spread may be; None: above 10 000. detectable: the smallest difference that these seeds tell with 80% power."""
+    spread may be; None: above 10 000. detectable: the smallest difference that these seeds tell with 80% power; None:
+    none, however large."""
 
     name: str
     mode: str
@@ -255,21 +256,33 @@ def _pair(
     pairs = {s: (a, b) for s, a in mine.items() if a is not None and (b := other.get(s)) is not None}
     if not pairs:
         return None
-    difference = st.paired_difference(np.array([a - b for a, b in pairs.values()]))
+    difference = _bounded(st.paired_difference(np.array([a - b for a, b in pairs.values()])))
     spread, count = difference.spread, len(pairs)
     if spread is None:
         return Pair(name, mode, kind, list(pairs), difference, None)
     improvement = st.probability_of_improvement(*zip(*((a.mean(), b.mean()) for a, b in pairs.values()), strict=True))
     pair = Pair(name, mode, kind, list(pairs), difference, improvement)
     ends = [st.seeds_needed(difference.value, end) for end in st.spread_range(spread, count)]
-    planned = {"needed": st.seeds_needed(difference.value, spread), "needed_range": ends}
-    return Pair(**{**vars(pair), **planned, "detectable": st.detectable(spread, count)})
+    detectable = st.detectable(spread, count)
+    return replace(
+        pair,
+        needed=st.seeds_needed(difference.value, spread),
+        needed_range=ends,
+        detectable=detectable if detectable < 1 else None,
+    )
+
+
+def _bounded(found: st.Paired) -> st.Paired:
+    """No difference of accuracies is beyond 100 points."""
+    if found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
 
 
 def _corrected(pairs: list[Pair]) -> list[Pair]:
     known = [pair for pair in pairs if pair.difference.p is not None]
     adjusted = dict(zip(map(id, known), st.holm([pair.difference.p or 0.0 for pair in known]), strict=True))
-    return [Pair(**{**vars(pair), "adjusted": adjusted.get(id(pair))}) for pair in pairs]
+    return [replace(pair, adjusted=adjusted.get(id(pair))) for pair in pairs]
 
 
 def _times(runs: Sequence[Measured]) -> dict[str, dict[str, float]]:

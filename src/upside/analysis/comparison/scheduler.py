@@ -82,7 +82,8 @@ def _collect(under_way: dict[int, tuple[Job, Handle]], failed: dict[str, str], d
         if code == 0 and job.run.state == "finished":
             display.finished(job.run)
         else:
-            failed[job.run.key] = f"exit code {code}; {job.log} ends with:\n{job.last_lines()}"
+            ended = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+            failed[job.run.key] = f"{ended}; {job.log} ends with:\n{job.last_lines()}"
             display.finished(job.run, f"FAILED, {failed[job.run.key]}")
 
 

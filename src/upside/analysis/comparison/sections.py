@@ -94,11 +94,12 @@ def table(comparison: Comparison, names: Sequence[str] = (), heading: str = "Res
 def _note(comparison: Comparison) -> str:
     s = comparison.settings
     drawn = f" ({s['samples']} a problem)" if s["mode"] == "sampled" else ""
+    seeds = "seed" if len(s["seeds"]) == 1 else "seeds"
     return (
-        f"Held-out accuracy on {s['problems']} problems after {s['steps']} steps of {s['responses']} responses, seeds "
-        f"{', '.join(map(str, s['seeds']))}; {s['mode']}{drawn}. Intervals are 95%: of an accuracy by bootstrap over "
-        "seeds and problems, of a difference by t over both, not corrected for the number of comparisons; the verdict "
-        "is (Holm)."
+        f"Held-out accuracy on {s['problems']} problems after {s['steps']} steps of {s['responses']} responses, "
+        f"{seeds} {', '.join(map(str, s['seeds']))}; {s['mode']}{drawn}. Intervals are 95%: of an accuracy by "
+        "bootstrap over seeds and problems, of a difference by t over both, not corrected for the number of "
+        "comparisons; the verdict is (Holm)."
     )
 
 

@@ -57,14 +57,12 @@ def sentence(pair: Pair, baseline: str) -> str:
 
 
 def _seeds(pair: Pair) -> str:
-    low, high = pair.needed_range
-    told = (
-        f"With {len(pair.seeds)} seeds only a difference of {100 * (pair.detectable or 0):.1f} points or more is told"
-    )
+    told = "no difference" if pair.detectable is None else f"a difference from {100 * pair.detectable:.1f} points on"
+    text = f"{len(pair.seeds)} seeds that spread like these tell {told}; one of the size seen takes"
     if pair.needed is None:
-        return f"{told}; one as small as this takes more than 10,000."
-    ends = f"{_count(low)} to {_count(high)}"
-    return f"{told}; one of the size seen takes about {_count(pair.needed)} ({ends})."
+        return f"{text} more than 10,000."
+    low, high = pair.needed_range
+    return f"{text} about {_count(pair.needed)} ({_count(low)} to {_count(high)})."
 
 
 def _count(number: int | None) -> str:
