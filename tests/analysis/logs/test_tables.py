@@ -67,6 +67,12 @@ def test_0_and_1_are_verdicts_and_it_says_so(read: Any) -> None:
     assert any("one step" in note for note in log.notes)
 
 
+def test_rows_that_are_not_valid_have_no_reward(read: Any) -> None:
+    """As in the Parquet files of a run, read without its folder."""
+    log = read("log.csv", "group,reward,valid\n0,1,true\n0,0,false\n0,0.5,true\n")
+    np.testing.assert_array_equal(log.numbers("reward"), [1, np.nan, 0.5])
+
+
 @pytest.mark.parametrize("lengths", ["chars", "words"])
 def test_lengths_that_stand_in(read: Any, lengths: str) -> None:
     log = read("log.jsonl", '{"prompt":"p","reward":1,"response":"ab  cd e"}\n', lengths=lengths)
@@ -111,6 +117,7 @@ def test_bytes_that_are_no_text(read: Any, tmp_path: Path) -> None:
         ("a.jsonl", '{"uid":1,"reward":1}\n{"uid":1,"reward":Infinity}\n', "row 2: reward 'inf' is infinite"),
         ("a.csv", "uid,reward,step\np,1,1\np,1,1.5\n", "row 2: step 1.5 is no step"),
         ("a.csv", "uid,reward\np,0\n,1\n", "row 2: uid is missing"),
+        ("a.jsonl", '{"uid":1.5,"reward":1}\n{"uid":NaN,"reward":1}\n', "row 2: uid is missing"),
         ("a.csv", "response,reward\nx,1\n", "neither group ids nor prompts"),
         ("a.csv", "uid,reward,correct\np,1,perhaps\n", "correct 'perhaps' is neither true nor false"),
         ("a.csv", "uid,reward,reward\np,1,2\n", "'reward' stands twice"),

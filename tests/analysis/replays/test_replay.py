@@ -115,6 +115,12 @@ def test_what_the_log_lacks_is_named(tmp_path: Path) -> None:
         replay(log_of(tmp_path), ["grpo"], baseline="rloo")
 
 
+def test_what_counts_as_success_is_said(tmp_path: Path) -> None:
+    assert replay(log_of(tmp_path), ["grpo"]).figures["assumed"] == []
+    (said,) = replay(log_of(tmp_path, correct=[None] + [False] * 7), ["grpo"]).figures["assumed"]
+    assert said.startswith("1 scored responses have no verdict")
+
+
 def test_groups_of_one_everywhere(tmp_path: Path) -> None:
     log = log_of(tmp_path, prompt=[f"p{row}" for row in range(8)])
     with pytest.raises(ValueError, match="single response"):

@@ -84,6 +84,9 @@ def _note_names(tables: Tables, found: Mapping[str, str], mapping: Mapping[str, 
 def _canonical(tables: Tables, found: Mapping[str, str]) -> dict[str, pa.Array]:
     """The columns of COLUMNS but step, group and prompt; then what else the files hold, under its own name."""
     table: dict[str, pa.Array] = {"reward": columns.reward(tables, found["reward"])}
+    if "valid" in tables.table.column_names:  # of Upside's own files
+        valid = pc.fill_null(columns.flags(tables, "valid"), True)
+        table["reward"] = pc.if_else(valid, table["reward"], pa.scalar(None, pa.float64()))
     for meaning, name in found.items():
         if meaning in columns.TEXTS:
             table["prompt_text" if meaning == "prompt" else meaning] = texts(tables.table[name])
@@ -134,6 +137,8 @@ def _ids(tables: Tables, name: str | None, kind: LogKind) -> np.ndarray | None:
         raise LogError(f"{tables.files[0]}: column {name!r} holds {column.type}; expected one id per response")
     if pa.types.is_string(column.type):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     found = codes(column)
     if (found < 0).any():
         row = int(np.flatnonzero(found < 0)[0])

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from upside.analysis.logs.messages import is_text
 from upside.rollouts import Rollouts
 
 LogKind = Literal["upside", "trl", "verl", "table"]
@@ -70,7 +71,7 @@ class Log:
         column = self.table[name]
         if pa.types.is_boolean(column.type):
             column = pc.cast(column, pa.int8())
-        if pa.types.is_string(column.type):  # a further column of a CSV file
+        if is_text(column.type):  # a further column of a CSV file
             column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
         try:
             column = pc.cast(column, pa.float64())

@@ -74,6 +74,7 @@ def measure(log: Log, found: Mapping[str, Replayed], baseline: str, own: Mapping
     same = [[float((signs[a] == signs[b]).mean()) for b in names] for a in names]
     opposite = [[float((signs[a] * signs[b] < 0).mean()) for b in names] for a in names]
     return {
+        "assumed": _assumed(log, rows),
         "responses": len(log),
         "groups": len(rows.first),
         "steps": log.steps,
@@ -89,6 +90,15 @@ def measure(log: Log, found: Mapping[str, Replayed], baseline: str, own: Mapping
         "halves": _halves(log, rows),
         "logged": _logged(values, found, own, rows) if LOGGED in values else None,
     }
+
+
+def _assumed(log: Log, rows: Rows) -> list[str]:
+    """What counts as success where not every response was judged."""
+    unjudged = int(np.isnan(log.numbers("correct")[rows.scored]).sum())
+    if not unjudged:
+        return []
+    why = f"{unjudged} scored responses have no verdict" if log.has("correct") else "Nothing says what is correct"
+    return [f"{why}; where an estimator asks for success, a reward above 0.5 counts as one."]
 
 
 def _signs(x: np.ndarray) -> np.ndarray:

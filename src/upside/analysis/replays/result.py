@@ -118,7 +118,7 @@ class Replay:
         """What must not be missed, in sentences."""
         f, each = self.figures, self.figures["estimators"]
         said = [
-            f"{f['responses']:,} responses in {f['groups']:,} groups over {len(f['steps']):,} steps"
+            f"{f['responses']:,} responses in {f['groups']:,} groups over {_counted(f['steps'])}"
             + (f"; {f['unscored']:,} have no reward and train nothing." if f["unscored"] else ".")
         ]
         base = number(each[self.baseline]["zero_share"], "percent")
@@ -134,7 +134,7 @@ class Replay:
         said.append(f"Responses without a signal: {self.baseline} {base}{''.join(', ' + text for text in silent)}.")
         said += self._shifts()
         said += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
-        return Prose([*said, *self.log.notes])
+        return Prose([*said, *f["assumed"], *self.log.notes])
 
     def _shifts(self) -> list[str]:
         """The kind of responses that each estimator treats most unlike the baseline."""
@@ -322,6 +322,10 @@ class Replay:
         series = [Series(name, x, _thinned(y, width), key=name) for name, y in lines.items()]
         note = f"Each point is the mean of {width} steps." if width > 1 else ""
         return Chart(title, "step", label, series, percent=percent, note=note)
+
+
+def _counted(steps: Sequence[int]) -> str:
+    return f"{len(steps):,} step{'s' if len(steps) > 1 else ''}"
 
 
 def _thinned(y: Sequence[float | None], width: int) -> list[float | None]:
