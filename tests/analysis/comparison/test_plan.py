@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from upside.analysis.comparison import ComparisonError, PlannedRun, compare, plan
+from upside.analysis.comparison import ComparisonError, PlannedRun, _alone, compare, plan
 from upside.analysis.comparison.plan import differences
-from upside.training.recipe import load, to_yaml
+from upside.analysis.comparison.processes import Job, environment
+from upside.training.recipe import RecipeError, load, to_yaml
 
 TWO = {"grpo": "grpo", "slow": "canon:metric=length,mu=0.2"}
 
@@ -100,6 +101,36 @@ def test_bad_options(tmp_path: Path, options: dict, message: str) -> None:
     with pytest.raises(ComparisonError, match=message):
         compare(estimators=TWO, output=tmp_path, **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_estimator_that_the_recipe_cannot_feed_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"'canon:metric=style' needs style, which a recipe cannot supply"):
+        plan(None, [], {"grpo": "grpo", "style": "canon:metric=style"}, [0], tmp_path, threads=1)
+
+
+def test_one_comparison_at_a_time_in_a_folder_and_one_process_a_run(tmp_path: Path) -> None:
+    with _alone(tmp_path), pytest.raises(ComparisonError, match="another `upside compare` is at work"):
+        compare(estimators=TWO, output=tmp_path)
+    job = Job.of(planned(tmp_path)[0], tmp_path)
+    log = job.open_log()
+    assert job.open_log() is None  # its trainer still writes there
+    log.close()
+    again = job.open_log()
+    assert again is not None
+    again.close()
+
+
+def test_the_environment_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    found = [environment(2, slot) for slot in range(3)]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in found] == ["3", "5", "3"]
+    assert {env["OMP_NUM_THREADS"] for env in found} == {"2"}
+
+
+def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("upside.analysis.comparison.cluster.find_spec", lambda name: None)
+    with pytest.raises(ComparisonError, match=r"pip install 'upside\[ray\]'"):
+        compare(estimators=TWO, output=tmp_path, ray=True)
 
 
 def test_differences_name_each_key() -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from upside.analysis.comparison.names import make, safe
-from upside.training.folder import RunFolder, whole_lines
+from upside.training.folder import RunFolder
 from upside.training.recipe import Recipe, load
+from upside.training.recipe import check as check_recipe
 
 State = Literal["new", "half", "finished"]
 FREE = {"name", "output", "resume", "processes", "threads", "save_every", "keep_checkpoints", "report_to", "doctor"}
 """Keys of a recipe that may differ between a run that is there and the one that is asked for."""
+TAIL = 2**16  # bytes of metrics.jsonl that hold its last line
 OWN = {
     "estimator": "--estimators",
     "seed": "--seeds and --first-seed",
@@ -58,8 +61,13 @@ class PlannedRun:
     @property
     def step(self) -> int:
         """The last step in its metrics, 0 where there is none."""
-        lines = whole_lines(self.folder.metrics_file)
-        return len(lines)
+        file = self.folder.metrics_file
+        if not file.exists():
+            return 0
+        with file.open("rb") as lines:
+            lines.seek(max(0, file.stat().st_size - TAIL))
+            whole = lines.read().split(b"\n")[:-1]  # what follows the last line break was cut short
+        return int(json.loads(whole[-1])["step"]) if whole else 0
 
     def check(self) -> None:
         """ComparisonError where its folder holds another run, or something else."""
@@ -100,7 +108,8 @@ def plan(
     threads: int,
 ) -> list[PlannedRun]:
     """The runs, seed by seed, so that what is there after a while compares all estimators. Raises ComparisonError for
-    overrides that the comparison sets itself, a recipe without evaluation, and folders that hold something else."""
+    overrides that the comparison sets itself, a recipe without evaluation, and folders that hold something else, and
+    RecipeError for an estimator that the recipe cannot feed."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key in OWN:
@@ -124,6 +133,8 @@ def plan(
         for seed in seeds
         for name, spec in estimators.items()
     ]
+    for run in runs[: len(estimators)]:
+        check_recipe(run.recipe)
     for run in runs:
         run.check()
     return runs
