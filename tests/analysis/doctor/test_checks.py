@@ -144,6 +144,8 @@ FAULTS: dict[str, tuple[str, Callable[[], Log]]] = {  # check -> the level it mu
     "duplicate_responses": ("fail", lambda: change(healthy(), response=texts(lambda row: f"as {GROUP[row]}"))),
     "same_response": ("fail", lambda: change(healthy(), response=["42"] * N)),
     "reward_not_moving": ("warn", lambda: rewards(right(np.full(STEPS, 0.3)))),
+    "reward_plateau": ("warn", lambda: of_metrics(reward=np.minimum(np.arange(120) / 40, 1) * 0.6 + np.resize(
+        [0, 0.01], 120))),
     "reward_collapse": ("fail", lambda: rewards(right(np.where(RISING < 0.6, 0.2 + RISING, 0.2)))),
     "sudden_reset": ("fail", jumping),
     "format_only": ("fail", lambda: change(
@@ -157,6 +159,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Log]]] = {  # check -> the level it mu
     "unparsed_answers": ("warn", lambda: change(healthy(), outcome=np.where(EVEN, "unparsed", "wrong"))),
     "invalid_rewards": ("fail", lambda: change(healthy(), reward=[None if row % 4 == 0 else 1.0 for row in range(N)])),
     "held_out_falls": ("fail", lambda: held_out((0, 80), (30, 90), (60, 40))),
+    "held_out_flat": ("warn", lambda: held_out((0, 40), (60, 42))),
     "train_eval_mismatch": ("fail", lambda: held_out((0, 110), (60, 110))),
     "memorising": ("warn", lambda: held_out((0, 40), (60, 40))),
     "truncation": ("fail", lambda: change(healthy(), truncated=LATE & EVEN)),

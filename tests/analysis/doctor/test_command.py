@@ -51,7 +51,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     assert code == 1
     flat = " ".join(text.split())
     assert "fail kl_blowup: 0.015 nats at first, 6.889 recently" in flat
-    assert "threshold: warn from 0.3 nats per token recently" in flat
+    assert "threshold: warn from 0.5 nats per token recently" in flat
     assert "remedy: a higher beta" in flat
     assert "unknown (the log lacks what they read:" in flat
     assert "reward_not_moving" not in flat.split("Diagnosis")[1].split("fail kl_blowup")[1]

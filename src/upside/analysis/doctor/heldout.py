@@ -66,6 +66,26 @@ def _mode(view: View, mode: str) -> list[dict[str, Any]]:
 
 
 @check(
+    title="Training improves, held-out problems do not",
+    looks_at="training correctness by step; held-out accuracy at first and at the end",
+    rule="warn where training gained {gain:.0%} (absolute) or more and held-out accuracy less than {warn:.0%} of that: "
+    "what is learned does not carry over, or is not what the held-out problems ask",
+    remedy="the same judge for both; more and more varied training prompts; look at what the reward pays for",
+    gain=0.15,
+    warn=0.25,
+)
+def held_out_flat(view: View, limit: Any) -> Verdict:
+    steps, share, _ = _evaluations(view)
+    if len(steps) < 2:
+        raise Missing("one evaluation on held-out problems; two are needed (eval.every, or a finished run)")
+    train = view.correctness().trend()
+    gained, held_out = train.gain()[0], float(share[-1] - share[0])
+    text = f"training {train.name} {gained:+.1%}, held-out accuracy {held_out:+.1%} from step {steps[0]} to {steps[-1]}"
+    flat = gained >= limit.gain and held_out < limit.warn * gained
+    return Verdict("warn" if flat else "ok", text, [steps[0], steps[-1]] if flat else ())
+
+
+@check(
     title="Training and held-out prompts differ before any training",
     looks_at="sampled held-out accuracy at step 0, correctness of the first training steps",
     rule="warn where the two differ by {warn:.0%} (absolute) and {errors:g} standard errors, fail from {fail:.0%}: "

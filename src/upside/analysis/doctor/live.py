@@ -17,7 +17,8 @@ from upside.training.folder import RunFolder
 
 EVERY = 10  # steps between two looks
 WINDOW = 20  # steps whose rollouts are kept; of the steps' numbers all are
-CLOCK = ("slow_steps",)  # checks whose findings depend on the machine, not on the seed
+SKIPPED = ("slow_steps", "reward_plateau")  # the first depends on the machine and not on the seed, the second asks of
+# a whole run whether its end was worth its cost
 
 
 class Live:
@@ -67,7 +68,7 @@ class Live:
         )
         new = [
             {"step": step, **finding}
-            for finding in diagnose(log, skip=CLOCK).findings
+            for finding in diagnose(log, skip=SKIPPED).findings
             if finding["level"] in ("warn", "fail") and self._worse(finding)
         ]
         for finding in new:

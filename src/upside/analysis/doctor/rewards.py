@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from upside.analysis.doctor.checks import Missing, Verdict, check, graded, graded_below
-from upside.analysis.doctor.view import Series, View
-
-CORRECTNESS = ("verdict", "correct", "accuracy", "acc", "math", "answer")  # how a reward term for the answer is named
+from upside.analysis.doctor.view import Series, View, means_correctness
 
 
 @check(
@@ -30,6 +28,32 @@ def reward_not_moving(view: View, limit: Any) -> Verdict:
     text = f"mean reward {reward.early:.3f} at first, {reward.recent:.3f} recently ({_errors(errors)})"
     still = errors < limit.errors and not view.learned
     return Verdict("warn" if still else "ok", text, reward.recent_steps if still else ())
+
+
+@check(
+    title="The reward has stopped rising",
+    looks_at="mean reward by step",
+    rule="warn where, after {steps:.0f} steps or more, a run that had risen gained less than {warn:.0%} of its rise "
+    "from the third quarter to the last, and no more than noise ({errors:g} standard error): the rest of the budget then "
+    "buys nothing; not where nearly all responses are right. Not asked while a run is under way",
+    remedy="stop here, or change what holds it: prompts at the edge of what the model can do, more responses a prompt "
+    "(group_size), entropy that is left (`entropy_collapse`), a schedule that still has a learning rate",
+    steps=60,
+    warn=0.05,
+    errors=1,
+)
+def reward_plateau(view: View, limit: Any) -> Verdict:
+    reward = view.series("reward")
+    if len(reward) < limit.steps:
+        raise Missing(f"{len(reward)} steps; whether the reward still rises is asked after {limit.steps:.0f}")
+    rise = float(reward.rolling().max()) - reward.early
+    gain, errors = reward.gain(len(reward) // 2, len(reward) // 4)
+    text = (
+        f"mean reward {reward.early:.3f} at first, {reward.recent:.3f} recently, {gain:+.3f} from the third quarter on"
+    )
+    flat = rise > 0 and gain < limit.warn * rise and errors < limit.errors and not view.learned
+    still = reward.gain()[1] < 2  # it never rose: `reward_not_moving`
+    return Verdict("warn" if flat and not still else "ok", text, reward.recent_steps if flat and not still else ())
 
 
 @check(
@@ -101,7 +125,7 @@ def sudden_reset(view: View, limit: Any) -> Verdict:
     flat=2,
 )
 def format_only(view: View, limit: Any) -> Verdict:
-    right, terms = _correctness(view), _other_terms(view)
+    right, terms = view.correctness(), _other_terms(view)
     for name, start in (("run", 0), ("second half", len(right) // 2)):
         gain, errors = right.trend().gain(start)
         others = [(term.name, *term.gain(start)) for term in terms if len(term) == len(right)]
@@ -117,24 +141,10 @@ def format_only(view: View, limit: Any) -> Verdict:
     return Verdict("ok", text)
 
 
-def _correctness(view: View) -> Series:
-    found = view.known("accuracy")
-    if found is not None and len(found):
-        return found
-    for name in _terms(view):
-        if any(word in name.lower() for word in CORRECTNESS):
-            return view.series(name)
-    raise Missing("the log says nothing of correctness, neither as accuracy nor as a term of the reward")
-
-
 def _other_terms(view: View) -> list[Series]:
-    names = [name for name in _terms(view) if not any(word in name.lower() for word in CORRECTNESS)]
+    names = [name for name in view.terms if not means_correctness(name)]
     found = [view.known(name) for name in [*names, "reward"]]
     return [series for series in found if series is not None]
-
-
-def _terms(view: View) -> list[str]:
-    return list(dict.fromkeys(key for row in view.metrics for key in row if key.startswith("reward_part/")))
 
 
 @check(

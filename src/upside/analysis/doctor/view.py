@@ -23,6 +23,7 @@ MEANS = {  # series -> the column of which it is the mean over a step's response
     "entropy": "entropy",
     "reference_reward": "reference_reward",
 }
+CORRECTNESS = ("verdict", "correct", "accuracy", "acc", "math", "answer")  # in the name of a term for the answer
 SPREADS = {"reward_std": "reward", "advantage_std": "advantage"}
 
 
@@ -210,6 +211,21 @@ class View:
         steps, index = np.unique(self.log.codes("step"), return_inverse=True)
         return steps, index
 
+    @cached_property
+    def terms(self) -> list[str]:
+        """The logged terms of the reward, reward_part/NAME."""
+        return list(dict.fromkeys(key for row in self.metrics for key in row if key.startswith("reward_part/")))
+
+    def correctness(self) -> Series:
+        """The share of correct responses by step, else the reward's term for it. Missing without either."""
+        found = self.known("accuracy")
+        if found is not None and len(found):
+            return found
+        for name in self.terms:
+            if means_correctness(name):
+                return self.series(name)
+        raise Missing("the log says nothing of correctness, neither as accuracy nor as a term of the reward")
+
     # ---- rollouts -----------------------------------------------------------------------------------------------
 
     def rows(self, *columns: str) -> None:
@@ -291,3 +307,8 @@ class View:
 
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def means_correctness(term: str) -> bool:
+    """Whether a term of the reward, by its name, pays for the right answer."""
+    return any(word in term.lower() for word in CORRECTNESS)
