@@ -72,6 +72,17 @@ def test_curves_come_from_the_rollouts_where_no_metrics_are(tmp_path: Path) -> N
     assert "Loss" not in found
 
 
+def test_runs_of_one_estimator_share_a_colour_where_there_are_others(tmp_path: Path) -> None:
+    logs = {
+        name: read_log(run_folder(tmp_path / name, estimator=estimator))
+        for name, estimator in (("g0", "grpo"), ("g1", "grpo"), ("r0", "rloo"))
+    }
+    keys = lambda *names: [one.key for one in curves.charts({name: logs[name] for name in names})[0].series]  # noqa: E731
+    assert keys("g0", "g1", "r0") == ["grpo", "grpo", "rloo"]
+    assert keys("g0", "g1") == ["g0", "g1"]
+    assert keys("g0", "r0") == ["g0", "r0"]
+
+
 def test_sections_of_another_analysis_stand_beside_a_run(tmp_path: Path, visit: Visit) -> None:
     folder = tmp_path / "comparison"
     folder.mkdir()

@@ -49,19 +49,27 @@ CURVES = (
     Curve("seconds", "Time", "seconds a step"),
 )  # fmt: skip
 ACCURACY = Curve("accuracy", "Training accuracy", "share of the responses", "correct", percent=True)
-MODES = {"greedy": "greedy", "sampled": "sampled"}
+MODES = ("greedy", "sampled")
 
 
 def charts(logs: Mapping[str, Log]) -> list[Chart]:
     """The charts of the logs by name, a series each. Where none has a value there is no chart.
 
     Over a line of at least 80 steps lies its running mean, over a twentieth of them."""
-    made = [_chart(curve, logs) for curve in (ACCURACY, *CURVES)]
-    return [chart for chart in (*_held_out(logs), *made) if chart is not None]
+    keys = _keys(logs)
+    made = [_chart(curve, logs, keys) for curve in (ACCURACY, *CURVES)]
+    return [chart for chart in (*_held_out(logs, keys), *made) if chart is not None]
 
 
-def _chart(curve: Curve, logs: Mapping[str, Log]) -> Chart | None:
-    series = [_series(name, points(curve, log)) for name, log in logs.items()]
+def _keys(logs: Mapping[str, Log]) -> dict[str, str]:
+    """What each log's colour goes by: its estimator where several logs share one and others have another, its name."""
+    estimators = {name: str(log.recipe.get("estimator", name)) for name, log in logs.items()}
+    shared = 1 < len(set(estimators.values())) < len(logs)
+    return estimators if shared else {name: name for name in logs}
+
+
+def _chart(curve: Curve, logs: Mapping[str, Log], keys: Mapping[str, str]) -> Chart | None:
+    series = [_series(name, keys[name], points(curve, log)) for name, log in logs.items()]
     series = [one for one in series if any(y is not None for y in one.y)]
     if not series or (curve.key in ("kl", "lr", "truncated_share", "clip_share") and not any(map(_varies, series))):
         return None
@@ -71,7 +79,7 @@ def _chart(curve: Curve, logs: Mapping[str, Log]) -> Chart | None:
     return Chart(curve.title, "step", curve.unit, series, percent=curve.percent, note=note.strip(), smooth=window)
 
 
-def _held_out(logs: Mapping[str, Log]) -> list[Chart]:
+def _held_out(logs: Mapping[str, Log], keys: Mapping[str, str]) -> list[Chart]:
     """Held-out accuracy over the steps, one chart a decoding mode, with the 95% intervals."""
     made = []
     for mode in MODES:
@@ -81,7 +89,7 @@ def _held_out(logs: Mapping[str, Log]) -> list[Chart]:
             if found:
                 x = [step for step, _ in found]
                 y, low, high = ([facts.get(end) for _, facts in found] for end in ("accuracy", "low", "high"))
-                series.append(Series(name, x, y, low, high))
+                series.append(Series(name, x, y, low, high, key=keys[name]))
         if series:
             title = f"Held-out accuracy, {mode}"
             made.append(Chart(title, "step", "share correct", series, percent=True, note="Band: 95% interval."))
@@ -120,8 +128,8 @@ def _means(log: Log, values: np.ndarray, of: Any) -> Points:
     return found
 
 
-def _series(name: str, found: Points) -> Series:
-    return Series(name, [x for x, _ in found], [y for _, y in found])
+def _series(name: str, key: str, found: Points) -> Series:
+    return Series(name, [x for x, _ in found], [y for _, y in found], key=key)
 
 
 def _varies(series: Series) -> bool:

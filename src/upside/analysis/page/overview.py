@@ -9,7 +9,7 @@ import numpy as np
 
 from upside.analysis.blocks import Block, Cell, Column, Facts, Interval, Prose, Table
 from upside.analysis.logs import Log
-from upside.analysis.page.curves import ACCURACY, CURVES, final_mean, first_mean, points
+from upside.analysis.page.curves import ACCURACY, CURVES, MODES, final_mean, first_mean, points
 from upside.analysis.page.sources import Source
 from upside.analysis.show import cell_text, number
 from upside.evaluation.metrics import estimate_mean
@@ -19,7 +19,6 @@ ENGINES = {"upside": "upside train", "trl": "TRL", "verl": "verl", "table": "a t
 PACKAGES = ("upside", "torch", "trl", "verl", "transformers")
 BY_KEY = {curve.key: curve for curve in CURVES}
 HEADLINE = [BY_KEY[key] for key in ("reward", "length", "entropy")]
-MODES = ("greedy", "sampled")
 
 
 def overview(sources: Sequence[Source], baseline: str | None = None) -> list[Block]:

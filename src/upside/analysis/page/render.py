@@ -11,7 +11,20 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from upside.analysis.blocks import Block, Cell, Chart, Column, Facts, Findings, Groups, Interval, Prose, Section, Table
+from upside.analysis.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Facts,
+    Findings,
+    Groups,
+    Interval,
+    Prose,
+    Section,
+    Series,
+    Table,
+)
 from upside.analysis.page.text import clean, packed, script_json
 from upside.analysis.show import cell_text, number
 
@@ -24,10 +37,10 @@ ORDER = list(LEVELS)
 
 def render(title: str, sections: Sequence[Section]) -> str:
     """The page."""
-    keys = colours(sections)
+    styles = Styles(sections)
     charts: list[dict[str, Any]] = []
     groups: list[str] = []
-    shown = [_section(section, keys, charts, groups) for section in _named_apart(sections)]
+    shown = [_section(section, styles, charts, groups) for section in _named_apart(sections)]
     script = "(() => {\n" + "\n".join(map(_asset, SCRIPTS)) + "\n})();"
     return _environment().get_template("page.html").render(
         title=title,
@@ -40,11 +53,25 @@ def render(title: str, sections: Sequence[Section]) -> str:
     )  # fmt: skip
 
 
-def colours(sections: Sequence[Section]) -> dict[str, int]:
-    """The number of each key's colour, in order of appearance."""
-    charts = [block for section in sections for block in section.blocks if isinstance(block, Chart)]
-    keys = [series.key or series.name for chart in charts for series in chart.series]
-    return {key: index for index, key in enumerate(dict.fromkeys(keys))}
+class Styles:
+    """How each series is drawn: a colour by its key, in order of appearance, a dash by its name among those of the
+    key, the same on the whole page."""
+
+    def __init__(self, sections: Sequence[Section]) -> None:
+        charts = [block for section in sections for block in section.blocks if isinstance(block, Chart)]
+        self.names: dict[str, list[str]] = {}  # of each key
+        for series in (series for chart in charts for series in chart.series):
+            names = self.names.setdefault(series.key or series.name, [])
+            if series.name not in names:
+                names.append(series.name)
+        places = {key: index for index, key in enumerate(self.names)}
+        self.colours = {name: places[key] % COLOURS for key, names in self.names.items() for name in (*names, key)}
+        self.rounds = {key: index // COLOURS for key, index in places.items()}
+
+    def of(self, series: Series) -> dict[str, int]:
+        """colour: its number in assets/page.css; dash: in assets/charts.js."""
+        key = series.key or series.name
+        return {"colour": self.colours[key], "dash": self.rounds[key] + self.names[key].index(series.name)}
 
 
 def _named_apart(sections: Sequence[Section]) -> list[Section]:
@@ -58,7 +85,7 @@ def _named_apart(sections: Sequence[Section]) -> list[Section]:
     return found
 
 
-def _section(section: Section, keys: dict[str, int], charts: list[dict[str, Any]], groups: list[str]) -> dict[str, Any]:
+def _section(section: Section, styles: Styles, charts: list[dict[str, Any]], groups: list[str]) -> dict[str, Any]:
     """What the template reads; charts and groups get what is drawn by script, in order."""
     runs = itertools.groupby(section.blocks, key=lambda block: type(block))
     return {
@@ -67,31 +94,31 @@ def _section(section: Section, keys: dict[str, int], charts: list[dict[str, Any]
         "intro": section.intro,
         "folded": section.folded,
         "blocks": [
-            each for kind, blocks in runs for each in _blocks(kind, list(blocks), keys, charts, groups)
+            each for kind, blocks in runs for each in _blocks(kind, list(blocks), styles, charts, groups)
         ],
     }  # fmt: skip
 
 
 def _blocks(
-    kind: type, blocks: list[Any], keys: dict[str, int], charts: list[dict[str, Any]], groups: list[str]
+    kind: type, blocks: list[Any], styles: Styles, charts: list[dict[str, Any]], groups: list[str]
 ) -> list[dict[str, Any]]:
     """Neighbours of one kind: charts stand side by side, groups share one browser, the rest is one below the other."""
     if kind is Chart:
         first = len(charts)
-        charts.extend(_chart(chart, keys) for chart in blocks)
+        charts.extend(_chart(chart, styles) for chart in blocks)
         figures = [{"index": first + i, **_figure(chart)} for i, chart in enumerate(blocks)]
         return [{"kind": "charts", "figures": figures}]
     if kind is Groups:
         first = len(groups)
         groups.extend(packed(_groups(block)) for block in blocks)
         return [{"kind": "groups", "indices": range(first, len(groups)), "sources": [b.source for b in blocks]}]
-    shown = [_one(block, keys) for block in blocks]
+    shown = [_one(block, styles) for block in blocks]
     return [{"kind": "tables", "tables": shown}] if kind is Table else shown
 
 
-def _one(block: Block, keys: dict[str, int]) -> dict[str, Any]:
+def _one(block: Block, styles: Styles) -> dict[str, Any]:
     if isinstance(block, Table):
-        return {"table": block, "rows": [_row(row, block.columns, keys) for row in block.rows]}
+        return {"table": block, "rows": [_row(row, block.columns, styles) for row in block.rows]}
     if isinstance(block, Facts):
         return {"kind": "facts", "headline": block.items[: block.headline], "items": block.items[block.headline :]}
     if isinstance(block, Prose):
@@ -109,12 +136,12 @@ def _level(finding: dict[str, Any]) -> str:
     return finding["level"] if finding.get("level") in LEVELS else "unknown"
 
 
-def _row(row: Sequence[Cell], columns: Sequence[Column], keys: dict[str, int]) -> list[dict[str, Any]]:
+def _row(row: Sequence[Cell], columns: Sequence[Column], styles: Styles) -> list[dict[str, Any]]:
     """The cells; the first that names a series has its colour."""
     cells = [_cell(cell, column) for cell, column in zip(row, columns, strict=True)]
-    named = next((i for i, cell in enumerate(row) if isinstance(cell, str) and cell in keys), None)
+    named = next((i for i, cell in enumerate(row) if isinstance(cell, str) and cell in styles.colours), None)
     if named is not None:
-        cells[named]["colour"] = keys[cells[named]["text"]] % COLOURS
+        cells[named]["colour"] = styles.colours[str(row[named])]
     return cells
 
 
@@ -130,15 +157,12 @@ def _cell(cell: Cell, column: Column) -> dict[str, Any]:
     return found
 
 
-def _chart(chart: Chart, keys: dict[str, int]) -> dict[str, Any]:
+def _chart(chart: Chart, styles: Styles) -> dict[str, Any]:
     """What assets/charts.js draws."""
     series = [
-        {
-            "name": one.name, "x": one.x, "y": one.y, "low": one.low, "high": one.high,
-            "colour": keys[one.key or one.name] % COLOURS, "dash": keys[one.key or one.name] // COLOURS,
-        }
+        {"name": one.name, "x": one.x, "y": one.y, "low": one.low, "high": one.high, **styles.of(one)}
         for one in chart.series
-    ]  # fmt: skip
+    ]
     named = {name: getattr(chart, name) for name in ("kind", "x_label", "y_label", "percent", "log_x", "smooth")}
     return {**named, "title": chart.title, "series": series}
 
