@@ -18,6 +18,7 @@ def test_by_hand():
     assert found.best.value == 0.25  # (1 * 1) / (1 + 3)
     # (1 * 1 + 0 * 3) / 2; (1/4 * 1 + 1/4 * 3) / 2; (9/16 * 1 + 1/16 * 3) / 2
     assert (found.raw.value, found.mean.value, found.least.value) == (0.5, 0.5, 0.375)
+    assert found.if_equal.value == 0.5  # (1/4) / (1/2)
     assert (found.wrong_to_right.value, found.mean_to_raw.value) == (pytest.approx(3), 1.0)
 
 
@@ -25,3 +26,4 @@ def test_without_a_right_answer_there_is_nothing_to_compare():
     found = spread(Sample(torch.zeros(2, 8).double(), torch.ones(2, 8, 1), torch.ones(2, 8).double()))
     assert found.right.value is None
     assert found.wrong_to_right.value is None
+    assert found.if_equal.value is None

@@ -195,12 +195,12 @@ def _spread(s: Spread) -> Table:
 def _why(s: Spread) -> str:
     if s.wrong_to_right.value is None or s.mean_to_raw.value is None or s.reward.value is None or s.best.value is None:
         return "Right and wrong responses cannot be compared: one kind is missing."
-    effect = "raises" if s.mean_to_raw.value > 1 else "lowers"
     return (
         f"Wrong responses have {_against(s.wrong_to_right, 1, '{:.2f}')} times the squared score length of right ones. "
-        f"The mean reward as baseline {effect} the noise of a response: {_against(s.mean_to_raw, 1, '{:.2f}')} times "
-        f"that of no baseline. The mean reward is {s.reward.value:.3f}; the baseline of least noise, "
-        f"E[R |∇ log π|²] / E[|∇ log π|²], is {s.best.value:.3f} on average."
+        f"With the mean reward as baseline the noise of a response is {_against(s.mean_to_raw, 1, '{:.2f}')} times "
+        f"that of no baseline; if all scores were equally long it would be {s.if_equal.value:.2f} times. The mean reward is "
+        f"{s.reward.value:.3f}; the baseline of least noise, E[R |∇ log π|²] / E[|∇ log π|²], is {s.best.value:.3f} on "
+        "average."
     )
 
 

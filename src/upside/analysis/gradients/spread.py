@@ -20,7 +20,8 @@ class Spread:
     reward: of all. right, wrong: mean |grad log pi|^2 of the responses above and not above reward 0.5; lengths of
     these in tokens. raw, mean, least: mean of (R - b)^2 |grad log pi|^2 for the baseline b = 0, b = the mean reward of
     the prompt, and the b that makes it least. best: that b, averaged over prompts. wrong_to_right,
-    mean_to_raw: ratios of these, from the same responses.
+    mean_to_raw: ratios of these, from the same responses. if_equal: what mean_to_raw would be, were all scores equally
+    long.
     """
 
     reward: Interval
@@ -32,6 +33,7 @@ class Spread:
     mean: Interval
     least: Interval
     best: Interval
+    if_equal: Interval
     wrong_to_right: Interval
     mean_to_raw: Interval
 
@@ -64,6 +66,15 @@ def _means(sample: Sample, keep: Tensor) -> dict[str, float]:
         name: over((given - base).square() * norms, valid)
         for name, base in (("raw", torch.zeros_like(average)), ("mean", average), ("least", best))
     }
+    squares = [over((given - base).square(), valid) for base in (average, 0.0)]
+    equal = squares[0] / squares[1] if squares[1] else float("nan")
     tokens = {"right_tokens": over(lengths, right), "wrong_tokens": over(lengths, wrong)}
     lengths_of = {"right": over(norms, right), "wrong": over(norms, wrong)}
-    return {"reward": over(given, valid), **lengths_of, **tokens, **noise, "best": float(best.mean())}
+    return {
+        "reward": over(given, valid),
+        **lengths_of,
+        **tokens,
+        **noise,
+        "best": float(best.mean()),
+        "if_equal": equal,
+    }
