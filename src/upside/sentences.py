@@ -65,14 +65,19 @@ class Seen:
 
 def nothing_to_compare(seen: Seen) -> list[str]:
     """For a baseline: why a group gets 0, or "" where its rewards differ. (K,)"""
-    sizes, rewards = seen.groups.size.tolist(), seen.groups.max(seen.before).nan_to_num(neginf=0.0).tolist()
-    constant = seen.groups.constant(seen.before).tolist()
+    groups = seen.groups
+    rewards = groups.max(seen.before).nan_to_num(neginf=0.0)  # a group without a reward: the chain says so
+    facts = groups.constant(seen.before), groups.size, groups.full_size, rewards
     return [
-        "" if not same
-        else "the only response of its group, nothing to compare" if size == 1
-        else f"{'both' if size == 2 else f'all {size:.0f}'} responses earned {num(reward)}, nothing to compare"
-        for same, size, reward in zip(constant, sizes, rewards, strict=True)
-    ]  # fmt: skip
+        _alike(size, full, reward) if same else ""
+        for same, size, full, reward in zip(*(fact.tolist() for fact in facts), strict=True)
+    ]
+
+
+def _alike(size: float, full: int, reward: float) -> str:
+    if size == 1:
+        return f"the only response of its group{' with a reward' if full > 1 else ''}, nothing to compare"
+    return f"{'both' if size == 2 else f'all {size:.0f}'} responses earned {num(reward)}, nothing to compare"
 
 
 def against(seen: Seen, name: str, baseline: Tensor, alike: Sequence[str]) -> list[str]:

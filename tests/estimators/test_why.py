@@ -31,14 +31,16 @@ def test_a_dead_group_a_lone_response_and_one_without_a_reward():
     assert responses == [
         *["Both responses earned 1, nothing to compare: 0."] * 2,
         *["All 3 responses earned 0, nothing to compare: 0."] * 3,
-        "The only response of its group, nothing to compare: 0.",
+        "The only response of its group with a reward, nothing to compare: 0.",
         *["No reward could be computed: left out, advantage 0."] * 2,
     ]
     assert groups == [
         "Both responses earned 1, nothing to compare; 1 response without a reward left out; advantage 0.",
         "All 3 responses earned 0, nothing to compare; advantage 0.",
-        "The only response of its group, nothing to compare; 1 response without a reward left out; advantage 0.",
+        "The only response of its group with a reward, nothing to compare; "
+        "1 response without a reward left out; advantage 0.",
     ]
+    assert told("grpo", [1, 0, 1], [0, 0, 1])[0][2] == "The only response of its group, nothing to compare: 0."
     assert told("grpo", [1, 0, None], [0, 0, 1])[1][1] == "None of its 1 responses has a reward: left out."
 
 
