@@ -199,8 +199,8 @@ def _why(s: Spread) -> str:
         f"Wrong responses have {_against(s.wrong_to_right, 1, '{:.2f}')} times the squared score length of right ones. "
         f"With the mean reward as baseline the noise of a response is {_against(s.mean_to_raw, 1, '{:.2f}')} times "
         f"that of no baseline; if all scores were equally long it would be {s.if_equal.value:.2f} times. The mean "
-        f"reward is {s.reward.value:.3f}; the baseline of least noise, E[R |∇ log π|²] / E[|∇ log π|²], is {s.best.value:.3f} on "
-        "average."
+        f"reward is {s.reward.value:.3f}; the baseline of least noise, E[R |∇ log π|²] / E[|∇ log π|²], is "
+        f"{s.best.value:.3f} on average."
     )
 
 
