@@ -34,7 +34,7 @@ def reward_not_moving(view: View, limit: Any) -> Verdict:
     title="The reward has stopped rising",
     looks_at="mean reward by step",
     rule="warn where, after {steps:.0f} steps or more, a run that had risen gained less than {warn:.0%} of its rise "
-    "from the third quarter to the last, and no more than noise ({errors:g} standard error): the rest of the budget then "
+    "from the third quarter to the last, and no more than noise ({errors:g} standard error): the rest of the budget "
     "buys nothing; not where nearly all responses are right. Not asked while a run is under way",
     remedy="stop here, or change what holds it: prompts at the edge of what the model can do, more responses a prompt "
     "(group_size), entropy that is left (`entropy_collapse`), a schedule that still has a learning rate",
