@@ -270,7 +270,6 @@ function browse(box) {
     Object.assign(wanted, { tags: [], outcome: "any", sign: "any", sort: -1, descending: false, from: -Infinity, to: Infinity });
     setUpBar();
     refilter();
-    performance.mark("responses");
   }
   return open(0);
 }
