@@ -99,7 +99,7 @@ def _note(comparison: Comparison) -> str:
         f"Held-out accuracy on {s['problems']} problems after {s['steps']} steps of {s['responses']} responses, "
         f"{seeds} {', '.join(map(str, s['seeds']))}; {s['mode']}{drawn}. Intervals are 95%: of an accuracy by "
         "bootstrap over seeds and problems, of a difference by t over both, not corrected for the number of "
-        "comparisons; the verdict is (Holm)."
+        "comparisons; the verdict is corrected (Holm)."
     )
 
 

@@ -60,9 +60,9 @@ def _seeds(pair: Pair) -> str:
     told = "no difference" if pair.detectable is None else f"a difference from {100 * pair.detectable:.1f} points on"
     text = f"{len(pair.seeds)} seeds that spread like these tell {told}; one of the size seen takes"
     if pair.needed is None:
-        return f"{text} more than 10,000."
+        return f"{text} more than 10,000 seeds."
     low, high = pair.needed_range
-    return f"{text} about {_count(pair.needed)} ({_count(low)} to {_count(high)})."
+    return f"{text} about {_count(pair.needed)} seeds ({_count(low)} to {_count(high)})."
 
 
 def _count(number: int | None) -> str:
