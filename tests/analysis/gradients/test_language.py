@@ -117,6 +117,7 @@ def test_a_model_that_is_never_right_has_nothing_to_compare(model, tmp_path):
             "estimators: canon:metric=novelty needs novelty, which the microscope does not have",
         ),
         (["--projection", "0"], "projection must be at least 1 dimension, got 0"),
+        (["--problems", "0"], "problems must be at least 1 prompt, got 0"),
     ],
 )
 def test_errors_are_one_line_before_a_model_is_loaded(arguments, message):

@@ -160,6 +160,8 @@ def microscope(
     logging.disable_progress_bar()  # of loading weights
     started, named = time.monotonic(), read_estimators(estimators)
     needs = _needs(named, total_steps)
+    if problems < 1:
+        raise ValueError(f"problems must be at least 1 prompt, got {problems}")
     if projection < 1:
         raise ValueError(f"projection must be at least 1 dimension, got {projection}")
     sampling = resolve(
