@@ -161,6 +161,19 @@ def test_a_clear_difference_is_called_better_and_p_is_corrected(tmp_path: Path) 
     assert "rloo: the same as grpo in every answer." in said
 
 
+def test_a_run_that_lacks_an_evaluation_or_prompts(tmp_path: Path) -> None:
+    runs = planned(tmp_path, seeds=(0,))
+    for run in runs:
+        write(run, [(1, 1, 0, 0), (1, 1, 1, 1)])
+    (runs[1].folder.rollouts / "step-00004.parquet").unlink()
+    prompts = from_runs(runs, "grpo").checks[1]
+    assert (prompts.equal, prompts.evidence) == (False, "other prompts: aapo (seed 0) and grpo (seed 0) from step 4")
+    lines = runs[1].folder.held_out_file.read_text().splitlines(keepends=True)
+    runs[1].folder.held_out_file.write_text("".join([lines[0], lines[2]]))
+    with pytest.raises(ComparisonError, match=r"of aapo, seed 0, has other evaluations .* delete its folder"):
+        from_runs(runs, "grpo")
+
+
 def test_problems_that_some_run_could_not_judge_are_left_out(tmp_path: Path) -> None:
     runs = planned(tmp_path, seeds=[0])
     for run in runs:
