@@ -144,6 +144,7 @@ def test_the_command_names_its_file(tmp_path: Path) -> None:
         (["run", "--baseline", "other"], "baseline: other is no run among the paths: run"),
         (["run", "run2", "--baseline", "run"], "baseline: run shares no held-out evaluation"),
         (["run", "--output", "run"], "output: run is a folder"),
+        (["run", "--output", "/dev/null"], "output: /dev/null is no ordinary file"),
         (["empty"], "empty"),
         (["broken"], "broken/sections.json: no sections of an Upside analysis"),
     ],

@@ -43,9 +43,9 @@ def test_the_numbers_are_those_of_the_log(page: Any) -> None:
     assert shown(page) == ALL
     rows = page.locator(".group[open] tbody tr:first-child").all_inner_texts()
     assert [row.split("\t")[1:] for row in rows] == [
-        ["1", "1.00", "✓ yes", "12", "+1.500", "seven apples"],
-        ["2", "0.00", "✕ no", "30", "-0.500", "eight pears"],
-        ["3", "0.00", "✕ no", "7", "-1.000", "nine plums"],
+        ["0", "1.00", "✓ yes", "12", "+1.500", "seven apples"],
+        ["1", "0.00", "✕ no", "30", "-0.500", "eight pears"],
+        ["2", "0.00", "✕ no", "7", "-1.000", "nine plums"],
     ]
     assert page.locator(".strip").first.get_attribute("aria-label") == "1 of 3 correct"
     assert "sentence of 3+4" in page.locator(".group").first.inner_text()

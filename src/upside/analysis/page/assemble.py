@@ -44,6 +44,8 @@ def report(
     target = Path(output)
     if target.is_dir():
         raise ValueError(f"output: {target} is a folder; give a file, such as {target / 'report.html'}")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"output: {target} is no ordinary file; give one to write, such as report.html")
     page = _page(sources, title or _title(sources), list(estimators), named)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".tmp")

@@ -51,6 +51,13 @@ def _read(path: Path, name: str) -> Source:
     saved = path / blocks.SECTIONS_FILE
     if saved.is_file() and not is_run(path):
         return Source(name, path, sections=blocks.load(saved))
-    versions = path / "versions.json"
-    known = json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {}
-    return Source(name, path, log=read_log(path), versions=known)
+    return Source(name, path, log=read_log(path), versions=_versions(path / "versions.json"))
+
+
+def _versions(file: Path) -> dict[str, Any]:
+    """Package -> version, {} where the file is missing or broken: nothing is computed from it."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
