@@ -175,6 +175,7 @@ def test_what_is_wrong_is_said(read: Any, name: str, data: str | bytes, said: st
         ({"reward": "scor"}, "no column 'scor'. Did you mean 'score'"),
         ({"rewrad": "score"}, "'rewrad' is nothing a log holds. Did you mean 'reward'"),
         ({"reward": "score+frmat"}, "no column 'frmat'"),
+        ({"reward": "1.2.3*score"}, "no column '1.2.3.score'"),
     ],
 )
 def test_a_wrong_map_is_said(read: Any, mapping: dict[str, str], said: str) -> None:

@@ -63,7 +63,7 @@ def _terms(text: str) -> dict[str, float]:
     """'2*accuracy+format' as {accuracy: 2, format: 1}."""
     terms = {}
     for part in text.split("+"):
-        weight, name = re.fullmatch(r"\s*(?:(-?[\d.]+)\s*\*)?\s*(.*?)\s*", part, re.DOTALL).groups()  # type: ignore[union-attr]
+        weight, name = re.fullmatch(r"\s*(?:(-?(?:\d+\.?\d*|\.\d+))\s*\*)?\s*(.*?)\s*", part, re.DOTALL).groups()  # type: ignore[union-attr]
         terms[name] = float(weight or 1)
     return terms
 
