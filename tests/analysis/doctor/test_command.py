@@ -55,6 +55,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     assert "remedy: a higher beta" in flat
     assert "unknown (too few steps, or not in the log:" in flat
     assert "reward_not_moving" not in flat.split("Diagnosis")[1].split("fail kl_blowup")[1]
+    assert "(too few steps" not in doctor(tmp_path / "sick.jsonl", "--all")[1]  # they are listed
     assert "ok reward_not_moving: mean reward" in " ".join(doctor(tmp_path / "sick.jsonl", "--all")[1].split())
 
 

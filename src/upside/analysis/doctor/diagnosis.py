@@ -39,21 +39,19 @@ class Diagnosis:
 
     @property
     def summary(self) -> str:
-        """How many findings there are of each level, and which checks had too little to read."""
-        fail, warn, ok, unknown = (self.at(level) for level in ("fail", "warn", "ok", "unknown"))
-        text = f"{len(fail)} fail, {len(warn)} warn, {len(ok)} ok, {len(unknown)} unknown"
-        if not unknown:
-            return text
-        return f"{text} (too few steps, or not in the log: {', '.join(finding['check'] for finding in unknown)})"
+        """How many findings there are of each level."""
+        return ", ".join(f"{len(self.at(level))} {level}" for level in ("fail", "warn", "ok", "unknown"))
 
     def sections(self, everything: bool = True) -> list[Section]:
         """For the console and the page. everything: also the checks that found nothing."""
         shown = self.findings if everything else [*self.at("fail"), *self.at("warn")]
+        unknown = "" if everything else ", ".join(finding["check"] for finding in self.at("unknown"))
+        rest = f" (too few steps, or not in the log: {unknown})" if unknown else ""
         return [
             Section(
                 id="doctor",
                 title="Diagnosis",
-                intro=f"{count(len(self.findings), 'named check')} on {self.source}. {self.summary}.",
+                intro=f"{count(len(self.findings), 'named check')} on {self.source}. {self.summary}{rest}.",
                 blocks=[Findings(shown)] if shown else [Prose(["No check found anything wrong."])],
             )
         ]
