@@ -125,3 +125,8 @@ def test_errors_are_one_line_before_a_model_is_loaded(arguments, message):
     assert done.exit_code == 2
     assert done.output.startswith(f"Error: {message}")
     assert done.output.count("\n") == 1
+
+
+def test_prompts_per_batch_fits_the_prompts_by_default() -> None:
+    found = microscope("bundled", estimators=["rloo"], group_sizes=[2], problems=6, samples=8)
+    assert found.settings["prompts_per_batch"] == 6
