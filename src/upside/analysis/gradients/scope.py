@@ -145,8 +145,9 @@ def microscope(
     problems: prompts of it. samples: responses drawn to each; every block of them is compared with the oracle of all
     the others. prompts_per_batch: prompts of one batch, as in training (None: 16, or the next smaller number that
     divides them). aggregate: how the loss adds up tokens (`moments.Aggregate`). max_new_tokens: default 96 for the
-    generated tasks, else 2048. projection: dimensions that a gradient is projected to; as many as the model has parameters or more: none. step, total_steps: where in a
-    run it stands, for schedules. output: folder for microscope.json, sections.json and microscope.png.
+    generated tasks, else 2048. projection: dimensions that a gradient is projected to; as many as the model has
+    parameters or more: none. step, total_steps: where in a run it stands, for schedules. output: folder for
+    microscope.json, sections.json and microscope.png.
 
     Raises ValueError for anything out of range before a model is loaded.
     """
