@@ -13,9 +13,7 @@ from upside.cli.arguments import mapping as read_mapping
     "--estimators",
     "-e",
     multiple=True,
-    default=("grpo,canon_inter,canon_dynamic,adora,aapo",),
-    show_default=True,
-    help="Estimators, as `upside compare` takes them.",
+    help="Estimators, as `upside compare` takes them. [default: grpo, canon_inter, canon_dynamic, adora and aapo]",
 )
 @click.option("--baseline", default=None, help="The name the others are compared with. [default: the first]")
 @click.option(
@@ -48,6 +46,7 @@ def replay(
 
     from upside.analysis import read_log, show
     from upside.analysis import replay as run
+    from upside.analysis.replays import DEFAULT
 
     if rows and not output:
         raise ValueError("--rows needs --output FOLDER to write to")
@@ -55,7 +54,7 @@ def replay(
     files = [log for log in logs if log not in folders]
     sources: list[str | list[str]] = [*folders, *([files] if files else [])]
     for number, source in enumerate(sources, start=1):
-        found = run(read_log(source, read_mapping(maps) or None, lengths), estimators, baseline)
+        found = run(read_log(source, read_mapping(maps) or None, lengths), estimators or DEFAULT, baseline)
         show.print_sections(found.sections())
         if output:
             found.write(Path(output) / (f"log-{number}" if len(sources) > 1 else ""), rows)

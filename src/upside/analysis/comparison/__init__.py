@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upside.analysis.comparison.names import EstimatorListError, read_estimators
 from upside.analysis.comparison.plan import ComparisonError, PlannedRun, plan
 from upside.analysis.comparison.scheduler import Stopped
+from upside.analysis.names import EstimatorListError, read_estimators
 
 if TYPE_CHECKING:
     from upside.analysis.comparison.result import Comparison

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 
-from upside.analysis.comparison.names import make
 from upside.analysis.comparison.plan import PlannedRun
+from upside.analysis.names import make
 
 MODES = ("sampled", "greedy")
 CURVES = ("accuracy", "length", "entropy", "zero_advantage_share")

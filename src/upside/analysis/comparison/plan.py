@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from upside.analysis.comparison.names import make, safe
+from upside.analysis.names import make, safe
 from upside.training.folder import RunFolder
 from upside.training.recipe import Recipe, load
 from upside.training.recipe import check as check_recipe

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import upside
 from upside.analysis.blocks import Section
-from upside.analysis.comparison.names import read_estimators
 from upside.analysis.gradients.figures import LEAST_BLOCKS, Figures, figures
 from upside.analysis.gradients.moments import Aggregate, moments
 from upside.analysis.gradients.sample import Sample
 from upside.analysis.gradients.spread import Spread, spread
+from upside.analysis.names import read_estimators
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -25,7 +25,7 @@ def replay(log: Log, estimators: Iterable[str] | Mapping[str, str] = DEFAULT, ba
     Estimators whose values hang on a group alone are computed over the whole log at once, the others step by step:
     the result is the same (`Estimator.group_local`).
     """
-    from upside.analysis.comparison.names import read_estimators
+    from upside.analysis.names import read_estimators
     from upside.analysis.replays.measures import measure
     from upside.analysis.replays.result import Replay
     from upside.analysis.replays.values import engines_own, replayed

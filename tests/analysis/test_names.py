@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from upside.analysis.comparison import EstimatorListError, read_estimators
+from upside.analysis.names import EstimatorListError, read_estimators
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from upside.analysis.comparison import EstimatorListError, read_estimators
 def test_a_comma_parts_estimators_but_not_options(
     given: list[str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("upside.analysis.comparison.names.make", lambda spec: None)
+    monkeypatch.setattr("upside.analysis.names.make", lambda spec: None)
     assert read_estimators(given) == expected
 
 
