@@ -25,9 +25,7 @@ NEAR = (-10, -4, -3, -2, -1, 1, 2, 3, 4, 10)
 """How far off a wrong direct answer is."""
 
 
-def solve(
-    problem: Problem, rng: random.Random, strategy: str | None = None, flawless: bool = False
-) -> tuple[str, str]:
+def solve(problem: Problem, rng: random.Random, strategy: str | None = None, flawless: bool = False) -> tuple[str, str]:
     """(worked solution, name of its rule), by the strategy given or by one drawn at `SHARES`.
 
     flawless: right rules only. Raises ValueError for a strategy that does not apply to the problem.

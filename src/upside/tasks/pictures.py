@@ -128,9 +128,11 @@ class PictureFile:
                 raise PictureError(f"{self.name}: {text!r:.80} lies outside the data folder; {remedy}")
             if found.is_file():
                 return found
-        raise PictureError(f"{self.name}: there is no file {text!r:.80} in {self.folder}; put it there or mend the path")
+        raise PictureError(
+            f"{self.name}: there is no file {text!r:.80} in {self.folder}; put it there or mend the path"
+        )
 
-    def bytes(self) -> PictureBytes:
+    def read(self) -> PictureBytes:
         """The file's content."""
         try:
             if self.file.stat().st_size > MAX_BYTES:
@@ -144,14 +146,14 @@ class PictureFile:
         return f"{self.name} ({self.path:.80})"
 
     def load(self) -> Image:
-        return self.bytes().load()
+        return self.read().load()
 
     def check(self) -> None:
         """Whether it is there and what its header tells. Raises PictureError."""
-        self.bytes().check()
+        self.read().check()
 
     def digest(self) -> str:
-        return self.bytes().digest()
+        return self.read().digest()
 
 
 # ---- decoding -------------------------------------------------------------------------------------------------------
@@ -219,7 +221,9 @@ def pictures_of(column: str, value: Any, place: str, folder: Path | None) -> tup
     values = list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
     if len(values) > MOST:
         raise PictureError(f"{place}, field {column!r}: {len(values)} pictures, over {MOST} for one problem")
-    names = [f"{place}, field {column!r}" + (f", picture {i}" if len(values) > 1 else "") for i in range(1, 1 + len(values))]
+    names = [
+        f"{place}, field {column!r}" + (f", picture {i}" if len(values) > 1 else "") for i in range(1, 1 + len(values))
+    ]
     return tuple(_picture(each, name, folder) for each, name in zip(values, names, strict=True))
 
 
@@ -235,13 +239,17 @@ def _picture(value: Any, name: str, folder: Path | None) -> Picture:
         value = _encoded(value)
     if isinstance(value, str):
         if folder is None:
-            raise PictureError(f"{name}: the path {value!r:.80} without the picture's bytes; store the bytes in the row")
+            raise PictureError(
+                f"{name}: the path {value!r:.80} without the picture's bytes; store the bytes in the row"
+            )
         made: PictureFile | PictureBytes = PictureFile(folder, value, name)
     elif isinstance(value, bytes | bytearray | memoryview):
         made = PictureBytes(bytes(value), name)
     else:
         kind = "null" if value is None else type(value).__name__
-        raise PictureError(f"{name}: no picture, it is {kind}; give a path, or the bytes of a {', '.join(FORMATS)} file")
+        raise PictureError(
+            f"{name}: no picture, it is {kind}; give a path, or the bytes of a {', '.join(FORMATS)} file"
+        )
     made.check()
     return made
 

@@ -9,7 +9,7 @@ training in a figure of its kind, whatever the picture.
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from upside.tasks.arithmetic import check_levels, distinct, final_answer, number_verdict
@@ -35,9 +35,9 @@ class Shapes:
     """The task ``shapes``.
 
     families: which to draw from (default: all, `FAMILIES`), one name or several. levels: which of 1..5, each equally
-    often, within a level each family that has it, and of a family each answer. size: pixels a side, 64, 128, 192 or 256 (enlarged, not redrawn).
-    blind: the same problems without what a picture is needed for: "figure" is all white, "digits" has no numbers
-    printed. Raises ValueError naming the option that cannot be used.
+    often, within a level each family that has it, and of a family each answer. size: pixels a side, 64, 128, 192 or 256
+    (enlarged, not redrawn). blind: the same problems without what a picture is needed for: "figure" is all white,
+    "digits" has no numbers printed. Raises ValueError naming the option that cannot be used.
     """
 
     name = "shapes"
@@ -107,14 +107,14 @@ class Shapes:
     def chance(self, split: Split = "test") -> dict[str, float]:
         """Accuracy that is to be had without the picture: question -> share of its most frequent answer, and "all",
         the same over all questions. Exact, from the configurations of the split at the frequencies of `draw`."""
-        weights: Counter[tuple[str, int]] = Counter()
+        weights: dict[tuple[str, int], float] = defaultdict(float)
         for level in self.levels:
             families = self._configurations[split, level]
             for by_answer in families.values():
                 for asked_and_answer in by_answer:
                     weights[asked_and_answer] += 1 / (len(self.levels) * len(families) * len(by_answer))
-        asked: Counter[str] = Counter()
-        best: Counter[str] = Counter()
+        asked: dict[str, float] = defaultdict(float)
+        best: dict[str, float] = defaultdict(float)
         for (question, _), weight in weights.items():
             asked[question] += weight
             best[question] = max(best[question], weight)

@@ -47,7 +47,9 @@ def _key(name: str, *numbers: int) -> str:
     return f"{name}/{'-'.join(map(str, numbers))}"
 
 
-def _rectangles(family: str, kind: str, questions: str, sides: range, small: int, level: int) -> Iterator[Configuration]:
+def _rectangles(
+    family: str, kind: str, questions: str, sides: range, small: int, level: int
+) -> Iterator[Configuration]:
     """`level` up to sides of `small`, else the next one."""
     for across, down, question in product(sides, sides, questions.split()):
         answer = across * down if question == "area" else 2 * (across + down)
@@ -58,8 +60,8 @@ def _rectangles(family: str, kind: str, questions: str, sides: range, small: int
 
 def _counts() -> Iterator[Configuration]:
     for circles, squares in product(range(1, 10), range(1, 8)):
-        level = 1 if circles <= 4 else 2
-        yield Configuration("count", level, "count", (circles, squares), "circles", circles, _key("count", circles, squares))
+        numbers, level = (circles, squares), 1 if circles <= 4 else 2
+        yield Configuration("count", level, "count", numbers, "circles", circles, _key("count", *numbers))
 
 
 def _angles() -> Iterator[Configuration]:
@@ -81,9 +83,7 @@ def _composites() -> Iterator[Configuration]:
         level = 4 if max(numbers) <= 5 else 5
         whole, part = width * height, inner_width * inner_height
         if inner_width < width and whole + part <= LARGEST_ANSWER:
-            yield Configuration(
-                "composite", level, "corner", numbers, "area", whole + part, _key("corner", *numbers)
-            )
+            yield Configuration("composite", level, "corner", numbers, "area", whole + part, _key("corner", *numbers))
         if inner_width < width and inner_height < height:
             sides = sorted(((width, inner_width), (height, inner_height)))
             key = _key("frame", *(each for pair in sides for each in pair))

@@ -23,6 +23,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate
 
+from upside.tasks.arithmetic import apply
 from upside.tasks.base import Problem
 from upside.tasks.pictures import Drawn
 from upside.tasks.shapes.figures import Shape
@@ -70,7 +71,8 @@ def rules(problem: Problem) -> tuple[list[str], list[str]]:
     """(right rules, wrong rules) that apply; a wrong rule that hits the answer by chance is left out."""
     topic = _topic(problem)
     right = [rule for rule in RIGHT[topic] if _steps(problem, rule)]
-    wrong = [rule for rule in WRONG[topic] if worked(problem, rule).rpartition("#")[2] != problem.answer]
+    steps = {rule: _steps(problem, rule) for rule in WRONG[topic]}
+    wrong = [rule for rule, found in steps.items() if found and _result(found) != problem.answer]
     return right, wrong
 
 
@@ -84,7 +86,11 @@ def worked(problem: Problem, rule: str) -> str:
     steps = _steps(problem, rule)
     if not steps:
         raise ValueError(f"problem {problem.id!r}: the rule {rule!r} does not apply; try one of {rules(problem)}")
-    return f"{';'.join(steps)}#{steps[-1].rpartition('=')[2]}"
+    return f"{';'.join(steps)}#{_result(steps)}"
+
+
+def _result(steps: Sequence[str]) -> str:
+    return steps[-1].rpartition("=")[2]
 
 
 def _steps(problem: Problem, rule: str) -> list[str]:
@@ -105,8 +111,9 @@ def _steps(problem: Problem, rule: str) -> list[str]:
     if rule in ("rest", "full_turn"):
         return [_step(a, "+", b), _step(180 if rule == "rest" else 360, "-", a + b)]
     if rule in ("add_parts", "take_parts"):
-        whole, part = a * b, rest[0] * rest[1]
-        return [_step(a, "*", b), _step(*_product(rest)), _step(whole, "+" if rule == "add_parts" else "-", part)]
+        sign, whole, part = "+" if rule == "add_parts" else "-", a * b, rest[0] * rest[1]
+        if sign == "+" or whole > part:
+            return [_step(a, "*", b), _step(rest[0], "*", rest[1]), _step(whole, sign, part)]
     return []
 
 
@@ -122,16 +129,12 @@ def _terms(shape: Shape, topic: str) -> list[int]:
     return list(shape.numbers)
 
 
-def _product(pair: Sequence[int]) -> tuple[int, str, int]:
-    return pair[0], "*", pair[1]
-
-
 def _added(terms: Sequence[int]) -> list[str]:
     return [_step(before, "+", term) for before, term in zip(accumulate(terms), terms[1:], strict=False)]
 
 
 def _step(left: int, sign: str, right: int) -> str:
-    return f"{left}{sign}{right}={ {'+': left + right, '-': left - right, '*': left * right}[sign]}"
+    return f"{left}{sign}{right}={apply(left, sign, right)}"
 
 
 def style(response: str) -> str:
