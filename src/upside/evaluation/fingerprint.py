@@ -54,7 +54,9 @@ def of_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def of_problems(problems: Sequence[Problem]) -> str:
     """Over ids, prompts, system prompts and gold answers, in whatever order."""
-    return digest(sorted([p.id, p.prompt, p.answer, p.system or "", p.chat] for p in problems))
+    return digest(
+        sorted([p.id, p.prompt, p.answer, p.system or "", p.chat, *(i.digest() for i in p.images)] for p in problems)
+    )
 
 
 def context_of(name: str | Path) -> int | None:

@@ -2,7 +2,7 @@
 
 A tutor follows one rule of `upside.tasks.shapes.rules` without slips; the rule may be the wrong one, or none at all (a
 guess). What a learner has to find out by reinforcement is which rule a question calls for. The rules differ in length:
-`direct` < `sum`, `product`, `one` < `double`, `rest` < `add_parts`, `chain`.
+`direct` < `sum`, `product`, `one` < `double`, `rest`, `twice` < `chain`, `add_parts`.
 """
 
 from __future__ import annotations

@@ -219,6 +219,8 @@ def pictures_of(column: str, value: Any, place: str, folder: Path | None) -> tup
     Files and headers are looked at, nothing is decoded. Raises PictureError.
     """
     values = list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
+    if not values:
+        raise PictureError(f"{place}, field {column!r}: no pictures; give at least one, or leave out the option image")
     if len(values) > MOST:
         raise PictureError(f"{place}, field {column!r}: {len(values)} pictures, over {MOST} for one problem")
     names = [

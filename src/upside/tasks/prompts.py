@@ -27,8 +27,13 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, problem: Problem) -> str |
     """The prompt as a trainer takes it: messages where there is a chat template (and the problem wants it), else
     the text itself. AdvantageTrainer turns either into the ids that `prompt_ids` gives.
 
-    Raises ValueError for a system prompt without a chat template to put it in.
+    Raises ValueError for a system prompt without a chat template to put it in, and for a problem with pictures, which
+    would be answered blind.
     """
+    if problem.images:
+        raise ValueError(
+            f"problem {problem.id!r} has pictures, which a tokenizer cannot show to a model; use a task of text alone"
+        )
     if not (tokenizer.chat_template and problem.chat):
         if problem.system is not None:
             raise ValueError(

@@ -111,9 +111,9 @@ class _Sheet:
 
     def across(self, a: Point, b: Point, count: int, where: float, slant: float) -> None:
         """Ticks across the line at a share `where` of it, arrow heads with a slant, whichever end comes first."""
-        if (b[0], b[1]) < (a[0], a[1]):
-            a, b, where = b, a, 1 - where if slant == 0 else where
         u = _towards(a, b)
+        if _dot(u, (1, 0.6)) < 0:
+            a, b, u = b, a, (-u[0], -u[1])
         for i in range(count):
             tip = _along(a, u, where * math.dist(a, b) + 5 * (i - (count - 1) / 2))
             back = _along(tip, u, -slant)

@@ -47,6 +47,9 @@ WRONG: dict[str, tuple[str, ...]] = {
     "frame": ("product", "add_parts", "chain"),
 }
 
+LONGEST = 200
+"""Characters of a worked solution; what is longer follows no rule."""
+
 _STEP = re.compile(r"(\d{1,4})([-+*])(\d{1,4})=(\d{1,4})", re.ASCII)
 _FORMS = {
     "": "direct", "+": "sum", "*": "product", "+*": "double", "--": "twice", "-": "one", "**+": "add_parts",
@@ -83,7 +86,8 @@ def solution(problem: Problem) -> str:
 
 def worked(problem: Problem, rule: str) -> str:
     """The solution by a rule, right or wrong: ``4*3=12#12``. Raises ValueError where the rule does not apply."""
-    steps = _steps(problem, rule)
+    topic = _topic(problem)
+    steps = _steps(problem, rule) if rule in RIGHT[topic] + WRONG[topic] else []
     if not steps:
         raise ValueError(f"problem {problem.id!r}: the rule {rule!r} does not apply; try one of {rules(problem)}")
     return f"{';'.join(steps)}#{_result(steps)}"
@@ -143,6 +147,8 @@ def style(response: str) -> str:
     body, mark, _ = response.rpartition("#")
     if not mark:
         return "none"
+    if len(body) > LONGEST:
+        return "other"
     steps = [_STEP.fullmatch(part) for part in body.split(";")] if body else []
     if any(step is None for step in steps):
         return "other"
