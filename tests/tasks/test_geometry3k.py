@@ -106,7 +106,14 @@ def test_the_same_diagram_is_the_same_picture():
     assert made[0].draw().mode == "RGB"
 
 
-@pytest.mark.parametrize("broken", [{}, {"point_positions": {"A": [1]}, "diagram_logic_forms": []}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"point_positions": {"A": [1]}, "diagram_logic_forms": []},
+        {"point_positions": {"A": [0, float("nan")]}, "diagram_logic_forms": []},
+    ],
+)
 def test_a_broken_annotation_is_named(tmp_path, broken):
     shutil.copy(DATA / "test.jsonl", tmp_path)
     (tmp_path / "diagram_logic_forms_annot.json").write_text(json.dumps({"2401": broken}))

@@ -244,7 +244,7 @@ def _picture(value: Any, name: str, folder: Path | None) -> Picture:
             raise PictureError(
                 f"{name}: the path {value!r:.80} without the picture's bytes; store the bytes in the row"
             )
-        made: PictureFile | PictureBytes = PictureFile(folder, value, name)
+        made: PictureFile | PictureBytes = PictureFile(folder.absolute(), value, name)
     elif isinstance(value, bytes | bytearray | memoryview):
         made = PictureBytes(bytes(value), name)
     else:

@@ -37,6 +37,9 @@ Pair = tuple[str, str]
 FAR = 0.04
 """How far off its line a point may be, in diagonals of the diagram."""
 
+LONGEST = 24
+"""Characters of a value that are still written."""
+
 _NAME = r"[A-Za-z]'?|point_\d+"
 _VALUE = (
     r"(?:(?:LengthOf|MeasureOf)\(\(?([a-z]|angle\d+)\)?\)|MeasureOf\(Angle\((\d+)\)\)|([^()]*(?:\([^()]*\)[^()]*)?))"
@@ -109,6 +112,8 @@ def read_diagram(annotation: Mapping[str, Any]) -> tuple[Diagram, list[str]]:
         points = {str(name): (float(x), float(y)) for name, (x, y) in places.items() if (x, y) != (-1, -1)}
     except (TypeError, ValueError):
         raise ValueError("point_positions must hold two numbers for each point") from None
+    if not all(map(math.isfinite, (each for point in points.values() for each in point))):
+        raise ValueError("point_positions must hold finite numbers")
     reasons: list[str] = []
     facts: list[Fact] = []
     for statement in dict.fromkeys("".join(str(each).split()) for each in statements):
@@ -156,7 +161,7 @@ def _fact(statement: str) -> Fact | None:
 def _written(value: str) -> str:
     """LaTeX as it is written in the picture: roots stay ``√(2)``, fractions become ``(3/4)``; "" for the rest."""
     text = _SIMPLE.sub(lambda m: f"√({m[3]})" if m[3] else f"({m[1]}/{m[2]})", value)
-    return text if _WRITABLE.fullmatch(text.replace("√", "")) else ""
+    return text if len(text) <= LONGEST and _WRITABLE.fullmatch(text.replace("√", "")) else ""
 
 
 def _with_said(lines: Sequence[Pair], facts: Sequence[Fact], points: Mapping[str, Point]) -> list[Pair]:
