@@ -7,15 +7,20 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 ARGS ?=
 TESTS ?= -n 2 --dist worksteal --durations 10
 
-.PHONY: demo test test-verl
+.PHONY: demo test test-verl browser
 demo: $(VENV)/.train
 	$(VENV)/bin/upside train $(ARGS)
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev browser
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest $(TESTS)
+
+# the tests of the page run in Chromium: the system's, else playwright's own
+browser: $(VENV)/.dev
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		$(VENV)/bin/playwright install --with-deps chromium
 
 # pytest fails when it collects nothing, so a plug-in that is not found cannot pass
 test-verl: $(VERL_VENV)/.verl

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from upside import schedules, testing
     from upside.chains import Advantages, Estimator, Stage, StageOutput, chain, estimator, stage
-    from upside.explanation import explain
+    from upside.explanation import explain, why
     from upside.registry import presets, register_preset, register_stage
     from upside.rollouts import Rollouts
 
@@ -28,6 +28,7 @@ _HOME = {
     "register_preset": "upside.registry",
     "register_stage": "upside.registry",
     "stage": "upside.chains",
+    "why": "upside.explanation",
 }
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "schedules",
     "stage",
     "testing",
+    "why",
 ]
 
 

@@ -47,6 +47,15 @@ class Stage:
     def zero_on_constant(self) -> bool:
         return bool(getattr(self.run, "zero_on_constant", self.info.zero_on_constant))
 
+    @property
+    def group_local(self) -> bool:
+        return bool(getattr(self.run, "group_local", self.info.group_local))
+
+    @property
+    def why(self) -> Callable[..., Any] | None:
+        """What it says about its work (upside.sentences), if it says anything."""
+        return getattr(self.run, "why", self.info.why)
+
     def __str__(self) -> str:
         return format_call(self.info.name, self.options)
 
@@ -147,6 +156,11 @@ class Estimator:
     def zero_on_constant(self) -> bool:
         """Whether a group of equal rewards gets exactly 0."""
         return all(s.zero_on_constant for s in self.stages)
+
+    @property
+    def group_local(self) -> bool:
+        """Whether a response's advantage hangs on its own group alone: then many steps may be computed at once."""
+        return all(s.group_local for s in self.stages)
 
     def state_dict(self) -> dict[str, Any]:
         """JSON-able state of the stages that keep any: {"0:name": state}."""

@@ -34,6 +34,9 @@ class StageInfo:
     needs: optional Rollouts fields it cannot work without (a stage whose options decide has its own `needs`).
     group_relative: its values only compare responses within a group, so a batch of singletons is a mistake.
     zero_on_constant: it gives exactly 0 to a group of equal rewards (and keeps a 0 that it is handed).
+    group_local: a response's value hangs on its own group alone, neither on the rest of the batch nor on the step, so
+        that many steps may go through it at once (a stage whose options decide has its own `group_local`).
+    why: what it says about its work, see upside.sentences (a stage that is a dataclass has a method of that name).
     """
 
     name: str
@@ -44,6 +47,8 @@ class StageInfo:
     needs: frozenset[str] = frozenset()
     group_relative: bool = False
     zero_on_constant: bool = True
+    why: Callable[..., Any] | None = None
+    group_local: bool = False
 
     @property
     def options_of(self) -> Callable[..., Any]:
@@ -74,11 +79,15 @@ def register_stage(
     needs: Iterable[str] = (),
     group_relative: bool | None = None,
     zero_on_constant: bool | None = None,
+    why: Callable[..., Any] | None = None,
+    group_local: bool = False,
 ) -> Callable[[F], F]:
     """Decorator that names a stage. Options are its keyword-only parameters, or the fields of a dataclass.
 
     kind: "baseline" (rewards -> advantages, stands first and once), "scale", "augment" (adds) or "weight".
-    needs: optional Rollouts fields it reads, by name. zero_on_constant: see StageInfo (default: all but "augment").
+    needs: optional Rollouts fields it reads, by name. zero_on_constant (default: all but "augment"), group_local: see
+    StageInfo.
+    why: a function (seen) -> one clause per response that says what the stage did to it, see upside.sentences.
     Raises ValueError when another stage or preset has the name.
     """
     if not isinstance(name, str):
@@ -93,7 +102,7 @@ def register_stage(
         _check_signature(name, build)
         relative = kind == "baseline" if group_relative is None else group_relative
         zero = kind != "augment" if zero_on_constant is None else zero_on_constant
-        STAGES[name] = StageInfo(name, build, kind, formula, source, frozenset(needs), relative, zero)
+        STAGES[name] = StageInfo(name, build, kind, formula, source, frozenset(needs), relative, zero, why, group_local)
         return build
 
     return decorate

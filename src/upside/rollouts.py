@@ -23,7 +23,7 @@ HOW_TO_SUPPLY = {
     "total_steps": "the planned number of steps of the run",
 }
 # Names a further metric cannot have: CANON and `explain` mean something else by them.
-RESERVED = {"rewards", "groups", *HOW_TO_SUPPLY, "length", "random", "row", "group", "reward", "advantage"}
+RESERVED = {"rewards", "groups", *HOW_TO_SUPPLY, "length", "random", "row", "group", "reward", "advantage", "why"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,6 +136,14 @@ def _group_labels(est: Estimator, fields: dict[str, Any]) -> None:
     _same(_values(est, fields | {"groups": names}), _values(est, fields), "groups named by strings")
 
 
+def _group_local(est: Estimator, fields: dict[str, Any]) -> None:
+    if not est.group_local:
+        return
+    some = fields["groups"] % 2 == 0
+    alone = _values(est, _pick(fields, some) | {"step": fields["step"] + 4})
+    _same(alone, _values(est, fields)[some], "its groups without the others, at another step, though group_local")
+
+
 def _invalid_rows(est: Estimator, fields: dict[str, Any]) -> None:
     n = len(fields["rewards"])
     rows = torch.arange(n) % 7 != 3
@@ -223,6 +231,7 @@ RULES: dict[str, Callable[[Estimator, dict[str, Any]], None]] = {
     "pure": _pure,
     "row_order": _row_order,
     "group_labels": _group_labels,
+    "group_local": _group_local,
     "invalid_rows": _invalid_rows,
     "constant_groups": _constant_groups,
     "singletons": _singletons,

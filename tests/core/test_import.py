@@ -34,6 +34,7 @@ def test_the_core_brings_no_other_part_of_the_package():
         "registry",
         "rollouts",
         "schedules",
+        "sentences",
         "spec",
     }
 

@@ -185,6 +185,6 @@ def test_replace_keeps_what_was_invalid():
 def test_names_of_the_package():
     assert set(upside.__all__) == {
         "Advantages", "Estimator", "Rollouts", "Stage", "StageOutput", "__version__", "chain", "estimator", "explain",
-        "presets", "register_preset", "register_stage", "schedules", "stage", "testing",
+        "presets", "register_preset", "register_stage", "schedules", "stage", "testing", "why",
     }  # fmt: skip
     assert all(hasattr(upside, name) for name in upside.__all__)

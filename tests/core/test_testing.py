@@ -85,6 +85,14 @@ def test_faults_of_memory(names, fault, rule):
     assert rule in broken("dr_grpo > faulty")
 
 
+@pytest.mark.parametrize("fault", [lambda r, a: a / r.accuracy(), lambda r, a: a * r.step])
+def test_a_stage_that_looks_beyond_the_group(names, fault):
+    upside.register_stage("faulty", group_local=True)(fault)
+    assert broken("dr_grpo > faulty") == {"group_local"}
+    upside.register_stage("honest")(fault)
+    assert broken("dr_grpo > honest") == set()
+
+
 def test_a_field_that_is_changed_in_place(names):
     upside.register_stage("faulty")(lambda r, a: (r.lengths.clamp_(max=1), a)[1])
     assert broken("dr_grpo > faulty") >= {"pure"}

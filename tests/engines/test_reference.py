@@ -52,6 +52,7 @@ def test_one_reference_reward_per_response(model: Path, tmp_path: Path, options:
     assert len(scored) == 6  # policy, reference, policy, …
     for step, rollouts in enumerate(seen):
         policy, reference = scored[2 * step], scored[2 * step + 1]
+        assert rollouts.reference_tokens == sum(map(len, reference))
         expected = [sum(ids) / len(ids) / 260 for ids in reference]
         assert rollouts.batch.reference_rewards.tolist() == pytest.approx(expected, abs=1e-6)
         assert len({tuple(ids) for ids in reference}) > 8  # sampled, not greedy

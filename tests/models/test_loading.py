@@ -18,6 +18,17 @@ def folder(tmp_path: Path) -> Path:
     return tiny.model_folder(tmp_path / "owner" / "name")
 
 
+def test_a_file_that_is_rewritten_does_not_undo_training(folder: Path) -> None:
+    model, _ = load_model(folder)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(1.0)
+    trained = [weight.clone() for weight in model.parameters()]
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes())  # an upgrade of the package, or another run that saves into the folder
+    assert all(torch.equal(weight, kept) for weight, kept in zip(model.parameters(), trained, strict=True))
+
+
 def test_a_folder(folder: Path) -> None:
     model, tokenizer = load_model(folder)
     assert model.dtype == torch.float32

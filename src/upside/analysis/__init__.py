@@ -10,7 +10,13 @@ import importlib
 from typing import Any
 
 EXPORTS = {
+    "compare": "upside.analysis.comparison",
+    "diagnose": "upside.analysis.doctor",
+    "explain_groups": "upside.analysis.explaining",
+    "microscope": "upside.analysis.gradients",
     "read_log": "upside.analysis.logs",
+    "replay": "upside.analysis.replays",
+    "report": "upside.analysis.page",
 }
 """name -> where it lives; imported when first used, since most of it needs more than torch."""
 

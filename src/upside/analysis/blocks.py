@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 Kind = Literal["text", "number", "percent", "signed", "points", "seconds"]
 """How a column's numbers are written: number 12.3, percent 12.3% (of 0.123), signed +12.3, points +1.2 (of 0.012, a
@@ -76,6 +78,17 @@ class Chart:
     percent: bool = False  # the y axis as percent of 1
     note: str = ""
     log_x: bool = False
+    smooth: int = 0  # an odd number: over the points, drawn faint, the mean of so many around each
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, said once: what was run, on what; a third text is small print.
+
+    headline: how many of the first are shown large."""
+
+    items: Sequence[Sequence[str]]
+    headline: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,7 @@ class Groups:
 
     source: which run. columns: the numbers of a response, in order. groups: each a dict of step, group, prompt,
     sentence (why, for the whole group), tags (for the filters: dead, too_easy, too_hard, mixed, flipped, …) and
-    responses, each a dict of text, values (by column) and why (a sentence).
+    responses, each a dict of text, values (by column) and why (a sentence). meanings: what a tag says, by tag.
     """
 
     source: str
@@ -108,30 +121,32 @@ class Groups:
     groups: Sequence[dict[str, Any]]
     total: int = 0  # groups of the log, of which these were chosen
     note: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
-Block = Table | Chart | Prose | Findings | Groups
+Block = Table | Chart | Facts | Prose | Findings | Groups
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page with its heading. id: for links, unique on the page."""
+    """A part of a page with its heading. id: for links. folded: closed at first, and not in the list of contents."""
 
     id: str
     title: str
     blocks: Sequence[Block] = field(default_factory=tuple)
     intro: str = ""
+    folded: bool = False
 
 
 SECTIONS_FILE = "sections.json"
 """What `upside compare` and `upside microscope` leave in their output folder for `upside report`."""
 _TYPES: dict[str, type] = {
-    t.__name__: t for t in (Interval, Column, Table, Series, Chart, Prose, Findings, Groups, Section)
+    t.__name__: t for t in (Interval, Column, Table, Series, Chart, Facts, Prose, Findings, Groups, Section)
 }
 
 
 def save(sections: Sequence[Section], path: Path) -> None:
-    """Write sections as JSON; NaN and infinity become null."""
+    """Write sections as JSON; NaN and infinity become null, NumPy's scalars plain ones."""
     path.write_text(json.dumps([_plain(section) for section in sections], allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -141,7 +156,8 @@ def load(path: Path) -> list[Section]:
         found = [_built(item) for item in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: no sections of an Upside analysis ({error})") from None
-    if not all(isinstance(section, Section) for section in found):
+    whole = all(isinstance(s, Section) and all(isinstance(b, Block) for b in s.blocks) for s in found)
+    if not whole:
         raise ValueError(f"{path}: no sections of an Upside analysis")
     return found
 
@@ -154,6 +170,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None
     return value

@@ -7,14 +7,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upside.analysis.blocks import Block, Cell, Chart, Column, Findings, Groups, Interval, Kind, Prose, Section, Table
+import numpy as np
+
+from upside.analysis.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Facts,
+    Findings,
+    Groups,
+    Interval,
+    Kind,
+    Prose,
+    Section,
+    Table,
+)
 
 MISSING = "–"
 LEVELS = {"ok": "green", "warn": "yellow", "fail": "red", "unknown": "dim"}
 
 
 def number(value: float | int | bool | None, kind: Kind = "number", digits: int = 1) -> str:
-    """One number as its column's kind has it."""
+    """One number as its column's kind has it; NumPy's too."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool):
@@ -22,7 +39,7 @@ def number(value: float | int | bool | None, kind: Kind = "number", digits: int 
     if kind in ("percent", "points"):
         value = 100 * value
     sign = "+" if kind in ("signed", "points") else ""
-    text = f"{value:{sign},d}" if isinstance(value, int) else f"{value:{sign},.{digits}f}"
+    text = f"{value:{sign},d}" if isinstance(value, int) else f"{value:{sign}z,.{digits}f}"
     return text + {"percent": "%", "seconds": " s"}.get(kind, "")
 
 
@@ -66,6 +83,11 @@ def _print(block: Block, out: Any) -> None:
         out.print(table)
         if block.note:
             out.print(_text(block.note, "dim"))
+    elif isinstance(block, Facts):
+        table = RichTable.grid(padding=(0, 2))
+        for name, *values in block.items:
+            table.add_row(_text(name, "dim"), _text("  ".join(values)))
+        out.print(table)
     elif isinstance(block, Prose):
         for paragraph in block.paragraphs:
             out.print(_text(paragraph, "bold" if block.emphasis else ""))
@@ -78,9 +100,8 @@ def _print_finding(finding: dict[str, Any], out: Any) -> None:
     from rich.text import Text
 
     level = str(finding["level"])
-    out.print(
-        Text.assemble((f"{level:<8}", LEVELS[level]), (f"{finding['check']}: ", "bold"), str(finding["evidence"]))
-    )
+    check, evidence = _text(f"{finding['check']}: ", "bold"), _text(str(finding["evidence"]))
+    out.print(Text.assemble((f"{level:<8}", LEVELS[level]), check, evidence))
     if level in ("warn", "fail"):
         out.print(_text(f"        threshold: {finding['threshold']}", "dim"))
         out.print(_text(f"        remedy: {finding['remedy']}"))
@@ -94,8 +115,9 @@ def _text(text: str, style: str = "") -> Any:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown."""
-    line = lambda cells: "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"  # noqa: E731
+    """The table in Markdown, a line a row; markup in a cell is text."""
+    plain = lambda cell: " ".join(cell.split()).replace("|", "\\|").replace("<", "&lt;")  # noqa: E731
+    line = lambda cells: "| " + " | ".join(map(plain, cells)) + " |"  # noqa: E731
     rows = [[cell_text(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     marks = ["---" if column.kind == "text" else "---:" for column in table.columns]
     return "\n".join([line([column.name for column in table.columns]), line(marks), *map(line, rows)]) + "\n"
@@ -115,7 +137,7 @@ def picture(charts: Sequence[Chart], path: Path | str, title: str = "", columns:
         axis.axis("off")
     named = {text: mark for axis in axes for mark, text in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    figure.suptitle(_label(title), fontsize=11, x=0.01, ha="left")
     figure.savefig(path, dpi=110)
 
 
@@ -128,16 +150,16 @@ def _draw(axis: Any, chart: Chart, colours: dict[str, str]) -> None:
         y = [nan if value is None else value for value in series.y]
         mark = "o" if chart.kind == "points" else ""
         line = "" if chart.kind == "points" else "-"
-        axis.plot(series.x, y, f"{mark}{line}", color=colour, linewidth=1.6, markersize=5, label=series.name)
+        axis.plot(series.x, y, f"{mark}{line}", color=colour, linewidth=1.6, markersize=5, label=_label(series.name))
         if series.low is not None and series.high is not None:
             low, high = ([nan if v is None else v for v in end] for end in (series.low, series.high))
             if chart.kind == "lines":
                 axis.fill_between(series.x, low, high, color=colour, alpha=0.18, linewidth=0)
             else:
                 axis.vlines(series.x, low, high, color=colour, linewidth=1)
-    axis.set_title(chart.title, fontsize=10, loc="left")
-    axis.set_xlabel(chart.x_label, fontsize=9)
-    axis.set_ylabel(chart.y_label, fontsize=9)
+    axis.set_title(_label(chart.title), fontsize=10, loc="left")
+    axis.set_xlabel(_label(chart.x_label), fontsize=9)
+    axis.set_ylabel(_label(chart.y_label), fontsize=9)
     axis.tick_params(labelsize=8)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
@@ -145,6 +167,11 @@ def _draw(axis: Any, chart: Chart, colours: dict[str, str]) -> None:
         axis.set_xscale("log", base=2)
     if chart.percent:
         axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+
+
+def _label(text: str) -> str:
+    """Text in which a dollar is no formula, and which a legend does not leave out for its underscore."""
+    return ("\N{ZERO WIDTH SPACE}" if text.startswith("_") else "") + text.replace("$", "\\$")
 
 
 __all__ = ["Groups", "cell_text", "markdown", "number", "picture", "print_sections"]

@@ -8,9 +8,15 @@ from typing import Any
 import click
 
 from upside.cli.check import check
+from upside.cli.compare import compare
+from upside.cli.doctor import doctor
 from upside.cli.evaluate import evaluate
+from upside.cli.explain import explain
 from upside.cli.look import estimators, plan, tasks
+from upside.cli.microscope import microscope
 from upside.cli.models import model, reference
+from upside.cli.replay import replay
+from upside.cli.report import report
 from upside.cli.train import train
 
 USER_ERRORS = (ValueError, OSError)  # the message says what is wrong, a full disk for one; no traceback needed
@@ -43,5 +49,20 @@ def main(debug: bool) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-for command in (train, evaluate, estimators, tasks, plan, reference, model, check):
+for command in (
+    train,
+    compare,
+    evaluate,
+    doctor,
+    microscope,
+    explain,
+    replay,
+    report,
+    estimators,
+    tasks,
+    plan,
+    reference,
+    model,
+    check,
+):
     main.add_command(command)

@@ -25,6 +25,17 @@ def options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return options
 
 
+def mapping(texts: tuple[str, ...]) -> dict[str, str]:
+    """'reward=score,group=uid' as {meaning: column}."""
+    found = {}
+    for pair in (pair.strip() for text in texts for pair in text.split(",") if pair.strip()):
+        meaning, equals, column = pair.partition("=")
+        if not equals or not meaning or not column:
+            raise ValueError(f"--map: cannot read {pair!r}; write MEANING=COLUMN, such as reward=score")
+        found[meaning.strip()] = column.strip()
+    return found
+
+
 def whole_numbers(option: str, text: str) -> list[int]:
     """'1,8,16' as numbers."""
     parts = [part.strip() for part in text.split(",") if part.strip()]

@@ -55,7 +55,7 @@ def train(arguments: tuple[str, ...], dry_run: bool, engine: str) -> None:
     except Interrupted as stop:
         if os.environ.get("RANK", "0") == "0":
             click.echo(str(stop))
-        sys.exit(130)
+        sys.exit(stop.exit_code)
 
 
 def _train_on_verl(recipe: Any, dry_run: bool) -> None:

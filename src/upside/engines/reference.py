@@ -24,7 +24,10 @@ class Reference:
     Keeps a full frozen copy of the weights on every process, under FSDP too (PEFT: none, the adapters are switched
     off). Raises ValueError where a copy cannot be taken (ZeRO-3, or FSDP that loads the weights on one process only):
     use a reference table (`upside reference build`), or give the data set a `reference_reward` column.
+    tokens: generated for the last batch, over all processes.
     """
+
+    tokens = 0
 
     def __init__(self, trainer: AdvantageTrainer) -> None:
         self.trainer = trainer
@@ -59,6 +62,8 @@ class Reference:
             ids[mask.bool()].tolist() for ids, mask in zip(output["prompt_ids"], output["prompt_mask"], strict=True)
         ]
         ids = self._sample(prompts)
+        mine = torch.tensor([sum(map(len, ids))], device=trainer.accelerator.device)
+        self.tokens = int(trainer.accelerator.gather(mine).sum())
         texts = trainer.processing_class.batch_decode(ids, skip_special_tokens=True)
         if not isinstance(tap["completions"][0], str):
             texts = [[{"role": "assistant", "content": text}] for text in texts]
@@ -92,8 +97,10 @@ class TabledReference:
     where this one ends, and a resumed run reads the same.
 
     missing: for problems that the table lacks, an error ("error"), or fresh samples ("fresh"; a batch with one such
-    problem samples for all its rows, and uses the others' table).
+    problem samples for all its rows, and uses the others' table). tokens: generated for the last batch.
     """
+
+    tokens = 0
 
     def __init__(self, trainer: AdvantageTrainer, table: Table, missing: str) -> None:
         self.trainer, self.table = trainer, table
@@ -118,9 +125,12 @@ class TabledReference:
         values = torch.tensor(drawn, device=trainer.accelerator.device)
         absent = torch.tensor([not self.table.get(row["problem"]) for row in inputs], device=values.device)
         values, absent = trainer.accelerator.gather(values), trainer.accelerator.gather(absent)
+        self.tokens = 0
         if self.fresh is None or not bool(absent.any()):
             return values
-        return torch.where(absent, self.fresh.rewards(inputs, output, tap), values)
+        values = torch.where(absent, self.fresh.rewards(inputs, output, tap), values)
+        self.tokens = self.fresh.tokens
+        return values
 
     def _draw(self, problem: Any, place: int) -> float:
         samples, trainer = self.table.get(problem) or [None], self.trainer

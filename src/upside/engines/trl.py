@@ -51,6 +51,7 @@ class ScoredRollouts:
     correct: (N) bool, None where unknown; None altogether without a `correctness` function.
     rewards_per_func: (N, F) before weighting, NaN where a function returned None.
     extras: column -> (N) what the reward functions logged of these responses with `log_extra`.
+    reference_tokens: generated for the reference's responses; None where the estimator reads none.
     """
 
     prompts: list[Any]
@@ -60,6 +61,7 @@ class ScoredRollouts:
     correct: list[bool | None] | None
     rewards_per_func: Tensor
     extras: dict[str, list[Any]] = field(default_factory=dict)
+    reference_tokens: int | None = None
 
 
 class AdvantageTrainer(GRPOTrainer):
@@ -189,6 +191,7 @@ class AdvantageTrainer(GRPOTrainer):
                     correct=correct,
                     rewards_per_func=rewards_per_func,
                     extras={name: list(self._logs["extra"][name])[-n:] for name in extras},
+                    reference_tokens=self.reference.tokens if self.reference is not None else None,
                 )
             )
         return output

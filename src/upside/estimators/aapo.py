@@ -26,6 +26,7 @@ from torch import Tensor
 from upside.chains import StageOutput
 from upside.registry import register_stage
 from upside.rollouts import Rollouts
+from upside.sentences import Seen, Why, count, num, signed
 
 
 @register_stage(
@@ -33,6 +34,7 @@ from upside.rollouts import Rollouts
     kind="augment",
     formula="A_i + clip(r_i - r_ref_i, low, high)",
     source="AAPO equation 5 (arXiv 2505.14264)",
+    group_local=True,
 )
 @dataclass(frozen=True)
 class ReferenceMargin:
@@ -92,3 +94,23 @@ class ReferenceMargin:
         given = rollouts.grouping.where(~reference.isnan())
         mean = torch.where(given.size > 0, given.mean(reference), torch.nan)
         return given.spread(mean)
+
+    def why(self, seen: Seen) -> Why:
+        reference = self._reference(seen.rollouts)
+        gaps, margin = (seen.rollouts.scores - reference).tolist(), seen.columns["margin"]
+        rows = zip(gaps, reference.tolist(), margin.tolist(), strict=True)
+        beaten, lost = seen.groups.sum(margin > 0).tolist(), seen.groups.sum(margin < 0).tolist()
+        groups = [
+            f"{count(up, 'response')} above the reference, {down:.0f} below" if up or down else ""
+            for up, down in zip(beaten, lost, strict=True)
+        ]
+        return Why([self._clause(*row) for row in rows], groups)
+
+    def _clause(self, gap: float, reference: float, margin: float) -> str:
+        if reference != reference:
+            return "no reference reward, so no margin"
+        whose = f"the reference's {'mean ' if self.pairing == 'group_mean' else ''}{num(reference)}"
+        if not gap:
+            return f"level with {whose}, no margin"
+        over = f"{num(abs(gap))} {'above' if gap > 0 else 'below'} {whose}"
+        return f"{over}, clipped to {num(margin)}" if margin != gap else f"{over}, margin {signed(margin)}"

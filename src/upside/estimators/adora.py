@@ -25,6 +25,7 @@ from torch import Tensor
 from upside.chains import StageOutput
 from upside.registry import register_stage
 from upside.rollouts import Rollouts
+from upside.sentences import Seen, Why, compared, num
 
 Side = Literal["tas", "tds"]
 RELEASED = {
@@ -98,6 +99,10 @@ class AdoraWeight:
     def needs(self) -> frozenset[str]:
         return frozenset(() if self.criteria == "difficulty" else {"lengths"})
 
+    @property
+    def group_local(self) -> bool:
+        return not self.normalize_mean_weight
+
     def __call__(self, rollouts: Rollouts, advantages: Tensor) -> StageOutput:
         groups = rollouts.grouping
         success = rollouts.success(self.success_above)  # (N,)
@@ -127,14 +132,50 @@ class AdoraWeight:
 
     def _length_advantage(self, rollouts: Rollouts, success: Tensor) -> Tensor:
         """Equation 5. (K,) bool"""
+        longest, failed = self._lengths(rollouts, success)
+        longer = torch.where(failed.isnan(), self.no_failure == "tas", longest > failed)
+        return torch.where(longest.isnan(), self.no_success == "tas", longer)
+
+    def _lengths(self, rollouts: Rollouts, success: Tensor) -> tuple[Tensor, Tensor]:
+        """Longest success and L_fail, NaN where there is none. (K,), (K,)"""
         groups, lengths = rollouts.grouping, rollouts.lengths
         counted = ~success if self.truncation_length is None else ~success & (lengths < self.truncation_length)
         successes, failures = groups.where(success), groups.where(counted)
-        longer = successes.max(lengths) > failures.mean(lengths)
-        longer = torch.where(failures.size == 0, self.no_failure == "tas", longer)
-        return torch.where(successes.size == 0, self.no_success == "tas", longer)
+        longest = torch.where(successes.size == 0, torch.nan, successes.max(lengths))
+        return longest, torch.where(failures.size == 0, torch.nan, failures.mean(lengths))
 
     def _difficulty_advantage(self, rollouts: Rollouts, success: Tensor) -> Tensor:
         """Equation 6. (K,) bool"""
         groups = rollouts.grouping
         return groups.mean(success) <= self.tau  # a quotient: 29 of 100 is 0.29, where 0.29 * 100 is below 29
+
+    def why(self, seen: Seen) -> Why:
+        rollouts, success = seen.rollouts, seen.rollouts.success(self.success_above)
+        tas = self._advantageous(rollouts, success).tolist()
+        said = [f"ADORA: {', '.join(parts)}" for parts in zip(*self._criteria(rollouts, success), strict=True)]
+        mean = f" / mean weight {num(seen.metrics['adora_mean_weight'])}" if self.normalize_mean_weight else ""
+        weights = [num((self.weight_tas if yes else self.weight_tds) or 0.0) for yes in tas]
+        clauses = [f"{text}, weight {weight}{mean}" for text, weight in zip(said, weights, strict=True)]
+        return Why(seen.by_row(clauses), clauses)
+
+    def _criteria(self, rollouts: Rollouts, success: Tensor) -> list[list[str]]:
+        """How each criterion turned out, and what they make together. Each (K,)"""
+        parts = []
+        if self.criteria != "difficulty":
+            longest, failed = self._lengths(rollouts, success)
+            parts.append([self._length_clause(*pair) for pair in zip(longest.tolist(), failed.tolist(), strict=True)])
+        if self.criteria != "length":
+            rates = rollouts.grouping.mean(success).tolist()
+            parts.append([f"success rate {compared(rate, self.tau, '<=', '>')}" for rate in rates])
+        if len(parts) == 2:
+            words = ("both", "not both") if self.criteria == "and" else ("one is enough", "neither")
+            parts.append([words[not tas] for tas in self._advantageous(rollouts, success).tolist()])
+        return parts
+
+    def _length_clause(self, longest: float, failed: float) -> str:
+        under = f" in under {self.truncation_length} tokens" if self.truncation_length else ""
+        sides = (longest, "succeeded", self.no_success), (failed, f"failed{under}", self.no_failure)
+        for length, what, side in sides:
+            if length != length:
+                return f"no response {what} (taken as {'' if side == 'tas' else 'dis'}advantageous)"
+        return f"longest success {compared(longest, failed, '>', '<=', 'mean failed length ')}"

@@ -21,6 +21,7 @@ tied throughout falls back on Dr.GRPO, a group of one gives 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -29,11 +30,19 @@ import torch
 from torch import Tensor
 
 from upside.chains import StageOutput
+from upside.groups import Groups
+from upside.metrics import ZERO
 from upside.registry import register_stage
 from upside.rollouts import RESERVED, Rollouts
 from upside.schedules import Schedule, schedule
+from upside.sentences import Seen, Why, apart, count, nothing_to_compare, num, signed
 
 FIELDS = {"length": "lengths", "entropy": "entropy"}
+HALVES = {
+    "length": ("longer", "shorter"),
+    "entropy": ("higher-entropy", "lower-entropy"),
+    "random": ("first", "second"),
+}
 
 
 @register_stage(
@@ -111,27 +120,41 @@ class Canon:
     def zero_on_constant(self) -> bool:
         return self.alpha == 1 and self.beta == 0
 
+    @property
+    def group_local(self) -> bool:
+        return self.metric != "random" and not callable(self._mu)
+
     def __call__(self, rollouts: Rollouts, advantages: Tensor) -> StageOutput:
         groups, r = rollouts.grouping, advantages
         metric = self._metric(rollouts)
         h = self._high_share(rollouts, metric)  # (N,) share of G+
         mu = self._check_mu(float(self._mu(rollouts) if callable(self._mu) else self._mu))
-        a_high, a_low = (self.alpha, 1.0) if self.alpha_half == "high" else (1.0, self.alpha)
+        m_high, m_low = self._half_means(groups, r, h)
+        inter, intra = self._terms(groups.spread(m_high), groups.spread(m_low), r, h)
+        values = mu * inter + (1 - mu) * intra  # (5)
+        values = torch.where(groups.spread(self._zero(groups, r)), 0.0, values)
+        return StageOutput(values, self._metrics(rollouts, metric, mu, m_high - m_low), {"metric": metric, "half": h})
 
+    @property
+    def _alphas(self) -> tuple[float, float]:
+        """Factors of the high and of the low half's rewards in the inter term."""
+        return (self.alpha, 1.0) if self.alpha_half == "high" else (1.0, self.alpha)
+
+    def _half_means(self, groups: Groups, r: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """m+ and m-. (K,), (K,)"""
         high_size, low_size = groups.sum(h), groups.sum(1 - h)
-        m_high = groups.sum(h * r) / torch.where(high_size > 0, high_size, 1.0)  # (K,) m+
-        m_low = groups.sum((1 - h) * r) / torch.where(low_size > 0, low_size, 1.0)  # (K,) m-
+        m_high = groups.sum(h * r) / torch.where(high_size > 0, high_size, 1.0)
+        m_low = groups.sum((1 - h) * r) / torch.where(low_size > 0, low_size, 1.0)
         if self.singleton == "reward":  # the released code gives both halves of a lone response the mean 0
             m_high, m_low = (torch.where(groups.size == 1, 0.0, m) for m in (m_high, m_low))
-        mp, mm = groups.spread(m_high), groups.spread(m_low)
+        return m_high, m_low
 
+    def _terms(self, mp: Tensor, mm: Tensor, r: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Inter and intra term, from m+ and m- of each row's group. (N,), (N,)"""
+        a_high, a_low = self._alphas
         inter_high, inter_low = a_high * r - a_low * mm + self.beta, a_low * r - a_high * mp - self.beta  # (3), (9)
         intra_high, intra_low = r - mp, r - mm  # (4)
-        inter = h * inter_high + (1 - h) * inter_low
-        intra = h * intra_high + (1 - h) * intra_low
-        values = mu * inter + (1 - mu) * intra  # (5)
-        values = self._exact(rollouts, r, values)
-        return StageOutput(values, self._metrics(rollouts, metric, mu, m_high - m_low), {"metric": metric, "half": h})
+        return h * inter_high + (1 - h) * inter_low, h * intra_high + (1 - h) * intra_low
 
     def _metric(self, rollouts: Rollouts) -> Tensor:
         if self.metric != "random":
@@ -160,13 +183,71 @@ class Canon:
         below = ((groups.spread(low_size) - first) / width).clamp(0, 1)  # share of the block below the cut
         return torch.where(valid, 1 - below, 0.0)
 
-    def _exact(self, rollouts: Rollouts, r: Tensor, values: Tensor) -> Tensor:
-        """A group of one, and at alpha = 1 a group of equal rewards, is 0 to the last bit."""
-        groups = rollouts.grouping
+    def _zero(self, groups: Groups, r: Tensor) -> Tensor:
+        """A group of one, and at alpha = 1 a group of equal rewards, is 0 to the last bit. (K,) bool"""
         lone = groups.size == 1
         zero = groups.constant(r) & ~lone if self.zero_on_constant else torch.zeros_like(lone)
-        zero = zero | (lone if self.singleton == "zero" else torch.zeros_like(lone))
-        return torch.where(groups.spread(zero), 0.0, values)
+        return zero | (lone if self.singleton == "zero" else torch.zeros_like(lone))
+
+    def why(self, seen: Seen) -> Why:
+        groups, r, h, mu = seen.groups, seen.before, seen.columns["half"], seen.metrics["canon_mu"]
+        means = self._half_means(groups, r, h)
+        inter, intra = self._terms(groups.spread(means[0]), groups.spread(means[1]), r, h)
+        zero = self._zero(groups, r).tolist()
+        idle = [text if is_zero else "" for text, is_zero in zip(nothing_to_compare(seen), zero, strict=True)]
+        halves = list(zip(*(m.tolist() for m in means), strict=True))  # (K,) of (m+, m-)
+        gaps = [self._gap_clause(*pair) for pair in halves]
+        blocks = list(zip(seen.index, seen.columns["metric"].tolist(), strict=True))
+        alike = Counter(block for block, valid in zip(blocks, seen.rollouts.valid.tolist(), strict=True) if valid)
+        tied = [alike[block] - 1 for block in blocks]  # (N,) others of its group with the same metric
+        both = list(zip(inter.tolist(), intra.tolist(), strict=True))  # (N,) of (inter, intra)
+        rows = zip(seen.index, r.tolist(), h.tolist(), both, tied, strict=True)
+        step = f" by {self._mu} at step {seen.rollouts.step}" if isinstance(self._mu, Schedule) else ""
+        return Why(
+            [
+                idle[k] or f"{self._place(half, tied)}; {gaps[k]}; {self._sum(mu, reward, half, halves[k], terms)}"
+                for k, reward, half, terms, tied in rows
+            ],
+            [text or f"{gap}, mu {num(mu)}{step}" for text, gap in zip(idle, gaps, strict=True)],
+        )
+
+    @property
+    def _halves(self) -> tuple[str, str]:
+        return HALVES.get(self.metric, (f"high-{self.metric}", f"low-{self.metric}"))
+
+    def _place(self, h: float, tied: int) -> str:
+        high, low = self._halves
+        if h in (0, 1):
+            return f"in the {high if h else low} half"
+        why = f", tied with {count(tied, 'other')}" if tied else ""
+        return f"at the cut{why}, so {num(h)} of it is in the {high} half and {num(1 - h)} in the {low} one"
+
+    def _gap_clause(self, m_high: float, m_low: float) -> str:
+        high, low = self._halves
+        if abs(m_high - m_low) <= ZERO:
+            return f"both halves earned {num(m_high)}"
+        name, more, less = (high, m_high, m_low) if m_high > m_low else (low, m_low, m_high)
+        return "the {} half earned {} more ({} against {})".format(name, num(more - less), *apart(more, less))
+
+    def _sum(self, mu: float, r: float, h: float, halves: tuple[float, float], terms: tuple[float, float]) -> str:
+        """Equation (5) with its numbers."""
+        (mp, mm), (inter, intra) = halves, terms
+        between = self._between(r, h, mp, mm)
+        own = f"half's {num(mp if h else mm)}" if h in (0, 1) else f"halves' {num(mp)} and {num(mm)} in these parts"
+        within = f"reward {num(r)} against its own {own}"
+        if mu in (0, 1):
+            return between if mu else within
+        total = f"{num(mu)} x {signed(inter)} + {num(1 - mu)} x {signed(intra)}"
+        return f"{between} is {signed(inter)}, {within} is {signed(intra)}; mixed by mu: {total}"
+
+    def _between(self, r: float, h: float, mp: float, mm: float) -> str:
+        (high, low), (a_high, a_low) = self._halves, self._alphas
+        beta = f" {'plus' if h else 'less'} {num(self.beta)}" if self.beta else ""
+        if h == 1:
+            return f"reward {_times(r, a_high)} against the {low} half's {_times(mm, a_low)}{beta}"
+        if h == 0:
+            return f"reward {_times(r, a_low)} against the {high} half's {_times(mp, a_high)}{beta}"
+        return f"reward {num(r)} against the halves' {num(mm)} and {num(mp)} in these parts"
 
     def _metrics(self, rollouts: Rollouts, metric: Tensor, mu: float, gap: Tensor) -> dict[str, float]:
         groups = rollouts.grouping
@@ -179,6 +260,10 @@ class Canon:
             "canon_tied_groups": float((groups.constant(metric) & whole).sum()) / count,
             "canon_odd_groups": float((groups.size % 2 == 1).sum()) / max(int((groups.size > 0).sum()), 1),
         }
+
+
+def _times(value: float, alpha: float) -> str:
+    return num(value) if alpha == 1 else f"{num(value)} x {num(alpha)}"
 
 
 def _tie_blocks(group: Tensor, metric: Tensor, valid: Tensor, order: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:

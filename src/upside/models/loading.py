@@ -43,6 +43,8 @@ def load_model(
         )
     if missing := sorted(info["missing_keys"]):
         raise ValueError(f"cannot load {str(name)!r}: its weights lack {len(missing)} tensors, such as {missing[0]}")
+    for weight in (*model.parameters(), *model.buffers()):
+        weight.data = weight.data.clone()  # off the mapped file: one that is rewritten would undo all training at once
     return model, tokenizer
 
 

@@ -12,6 +12,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import upside
+from upside.analysis.doctor.live import Live
 from upside.engines.trl import ScoredRollouts
 from upside.training.console import Console, printable
 from upside.training.folder import RunFolder
@@ -34,10 +35,19 @@ class Recorder(TrainerCallback):
     """Writes one line of metrics.jsonl and one Parquet file per step, and shows the step on the console.
 
     A step is one batch of responses, which may take several optimiser steps (`updates`): their losses are averaged.
+    doctor: looks at every step that is written.
     """
 
-    def __init__(self, folder: RunFolder, console: Console, estimator: upside.Estimator, updates: int) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        console: Console,
+        estimator: upside.Estimator,
+        updates: int,
+        doctor: Live | None = None,
+    ) -> None:
         self.folder, self.console, self.estimator, self.updates = folder, console, estimator, updates
+        self.doctor = doctor
         self.phases: dict[str, float] = {}  # seconds of the step's phases, filled by whoever measures them
         self._rollouts: ScoredRollouts | None = None
         self._logs: list[dict[str, float]] = []
@@ -66,10 +76,12 @@ class Recorder(TrainerCallback):
         now = time.perf_counter()
         step = _step(self._rollouts)
         row = step.metrics(self._measured(), self.phases, now - self._started)
-        self.folder.write_rollouts(row["step"], step.columns(self.estimator))
+        table = self.folder.write_rollouts(row["step"], step.columns(self.estimator))
         self.folder.log(row)
         self.console.step(row)
         self._complain(row["step"], self._rollouts)
+        if self.doctor is not None:
+            self.doctor.step(row, table)
         self._started, self._rollouts, self._logs = now, None, []
         self.phases.clear()
 
@@ -90,6 +102,8 @@ class Recorder(TrainerCallback):
         logged = {key: [log[key] for log in self._logs if log.get(key) is not None] for key in self._logs[-1]}
         mean = {key: sum(values) / len(values) for key, values in logged.items() if values}
         found = {name: mean[key] for key, name in TRAINER_METRICS.items() if key in mean}
+        if self._rollouts is not None and self._rollouts.reference_tokens is not None:
+            found["reference_tokens"] = self._rollouts.reference_tokens
         return found | {key: value for key, value in mean.items() if key.startswith("reward_part/")}
 
 
@@ -125,7 +139,7 @@ class StopOnSignal(TrainerCallback):
     """SIGINT (Ctrl-C) or SIGTERM: finish the step, save a checkpoint, stop. A second Ctrl-C stops at once; under a
     launcher only after ECHO seconds, since one Ctrl-C reaches a process twice there, the second time from the launcher.
 
-    Use as a context manager around the training; `stopped` names the signal afterwards.
+    Use as a context manager around the training; `stopped` names the signal afterwards. `ask` stops without one.
     """
 
     def __init__(self, updates: int, tell: Callable[[str], None]) -> None:
@@ -152,6 +166,10 @@ class StopOnSignal(TrainerCallback):
         self._told_at = time.monotonic()
         self.stopped = signal.Signals(number).name
         self.tell(f"{self.stopped}: finishing this step, then saving a checkpoint (again to stop at once)")
+
+    def ask(self, name: str) -> None:
+        """Stop as at a signal; `stopped` is then this name."""
+        self.stopped = self.stopped or name
 
     def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
         self._random = torch.get_rng_state()

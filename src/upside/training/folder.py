@@ -10,7 +10,7 @@
 | model/ | the trained model and its tokenizer |
 | held_out.jsonl | one JSON object an evaluation: each problem's right, judged and drawn responses, and tokens |
 | curves.png | accuracy, reward, length, entropy, zero-advantage share |
-| summary.json | held-out accuracy before and after, how judgements ended, seconds (and CPU seconds) of each phase |
+| summary.json | held-out accuracy before and after, how judgements ended, doctor's findings, seconds of each phase |
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from upside.training.recipe import Recipe, load, to_yaml
 # what may differ between a run and its continuation
 FREE_ON_RESUME = {
     "steps", "eval", "save_every", "keep_checkpoints", "output", "resume", "report_to", "threads", "processes", "name",
+    "doctor",
 }  # fmt: skip
 WHOLE = ("trainer_state.json", "advantage_estimator.json")  # a checkpoint has them, or a kill cut it short
 NULLABLE = {"outcome": "string", "correct": "bool", "reference_reward": "double"}  # types of columns that may be empty
@@ -46,9 +47,22 @@ class RunFolderError(ValueError):
 class Interrupted(Exception):
     """The run was stopped by a signal; `command` continues it from its last checkpoint."""
 
+    exit_code = 130
+
     def __init__(self, name: str, command: str) -> None:
         super().__init__(f"stopped by {name}; continue with: {command}")
         self.command = command
+
+
+class Halted(Interrupted):
+    """The doctor stopped the run (`doctor=halt`). finding: as `blocks.Findings` has it."""
+
+    exit_code = 3
+
+    def __init__(self, finding: Mapping[str, Any], command: str) -> None:
+        name = f"the doctor: {finding['check']}: {finding['evidence']}. Remedy: {finding['remedy']}. As it is"
+        super().__init__(name, f"{command} doctor=warn")
+        self.finding = finding
 
 
 class RunFolder:
@@ -95,7 +109,9 @@ class RunFolder:
         resolved = dataclasses.replace(
             recipe, output=str(recipe.folder), resume=False, processes=recipe.processes or world.size()
         )
-        folder.recipe_file.write_text(to_yaml(resolved))
+        partial = folder.recipe_file.with_suffix(".tmp")
+        partial.write_text(to_yaml(resolved))
+        partial.replace(folder.recipe_file)
         folder.versions_file.write_text(json.dumps({"engine": engine, **versions()}, indent=2) + "\n")
         return folder
 
@@ -145,7 +161,9 @@ class RunFolder:
     def forget_after(self, step: int) -> None:
         """Drop what was logged after a step: the run goes on from there and logs it again."""
         kept = [line for line in self._metric_lines() if json.loads(line)["step"] <= step]
-        self.metrics_file.write_text("".join(kept))
+        partial = self.metrics_file.with_suffix(".tmp")
+        partial.write_text("".join(kept))
+        partial.replace(self.metrics_file)
         for path in self.rollouts.glob("step-*.parquet"):
             if int(path.stem.rpartition("-")[2]) > step:
                 path.unlink()
@@ -186,13 +204,19 @@ class RunFolder:
         with self.metrics_file.open("a") as file:
             file.write(json.dumps(clean) + "\n")
 
-    def write_rollouts(self, step: int, columns: dict[str, list[Any]]) -> None:
-        """One Parquet file per step, one row per response."""
+    def rollouts_file(self, step: int) -> Path:
+        """Where a step's responses are."""
+        return self.rollouts / f"step-{step:05d}.parquet"
+
+    def write_rollouts(self, step: int, columns: dict[str, list[Any]]) -> Any:
+        """One Parquet file per step, one row per response; returns the table."""
         import pyarrow
         import pyarrow.parquet
 
         arrays = {name: pyarrow.array(values, NULLABLE.get(name)) for name, values in columns.items()}
-        pyarrow.parquet.write_table(pyarrow.table(arrays), self.rollouts / f"step-{step:05d}.parquet")
+        table = pyarrow.table(arrays)
+        pyarrow.parquet.write_table(table, self.rollouts_file(step))
+        return table
 
     def summary(self) -> dict[str, Any]:
         """What is known of the run so far; {} before anything is."""

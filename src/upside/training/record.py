@@ -54,7 +54,7 @@ class Step:
     def columns(self, estimator: Estimator) -> dict[str, list[Any]]:
         """The Parquet file's columns: texts, what the estimator read and the value after each of its stages."""
         n = len(self.batch)
-        explained = upside.explain(estimator, replace(self.batch, training=False))
+        explained = upside.explain(estimator, replace(self.batch, training=False), why=False)
         columns: dict[str, list[Any]] = {
             "step": [self.batch.step] * n,
             "prompt": list(self.prompts),

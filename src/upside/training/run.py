@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import time
 import warnings
@@ -17,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 
 import upside
+from upside.analysis.doctor.live import Live
 from upside.engines import sampler
 from upside.engines.calls import AgreedRewardError
 from upside.engines.sharded import gathered, is_sharded, whole_state, zero3
@@ -27,7 +30,7 @@ from upside.tasks import Problem
 from upside.training import reference, setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
-from upside.training.folder import Interrupted, RunFolder, RunFolderError, resume_command
+from upside.training.folder import Halted, Interrupted, RunFolder, RunFolderError, resume_command
 from upside.training.heldout import facts, measure
 from upside.training.outcomes import complaint, totals, unjudged_example
 from upside.training.outlook import cautions
@@ -54,8 +57,9 @@ class Run:
     def execute(self) -> dict[str, Any]:
         """Train, evaluate, write the run folder; returns its summary.
 
-        Raises Interrupted after SIGINT or SIGTERM, and ValueError subclasses for a recipe, task or folder that cannot
-        be used, or a reward function that raises: what was done until then is kept, and `resume=true` continues.
+        Raises Interrupted after SIGINT or SIGTERM, Halted where the doctor stops the run (doctor=halt), and ValueError
+        subclasses for a recipe, task or folder that cannot be used, or a reward function that raises: what was done
+        until then is kept, and `resume=true` continues.
         """
         try:
             return self._execute()
@@ -169,8 +173,9 @@ class Run:
             if self.main and not zero3():  # which would load a part of the model
                 self._save(model, tokenizer)
             return model
-        recorder = Recorder(self.folder, self.console, self.estimator, recipe.updates)
         stop = StopOnSignal(recipe.updates, self.console.note)
+        doctor = self._doctor(stop) if self.main else None
+        recorder = Recorder(self.folder, self.console, self.estimator, recipe.updates, doctor)
         trainer = self._trainer(model, tokenizer, config, recorder, stop)
         self.console.start(recipe.steps, done)
         try:
@@ -183,6 +188,8 @@ class Run:
         finally:
             self.console.stop()
         if stop.stopped is not None and trainer.state.global_step < config.max_steps:
+            if recipe.doctor == "halt" and doctor is not None and doctor.failed is not None:
+                raise Halted(doctor.failed, resume_command(self.folder))
             raise Interrupted(stop.stopped, resume_command(self.folder))
         trained = trainer.accelerator.unwrap_model(trainer.model)
         if not is_sharded(trainer):
@@ -194,6 +201,13 @@ class Run:
             self._save(trained, tokenizer, state)
         self.gate.wait()
         return setup.load_model(recipe, self.folder.model)[0]
+
+    def _doctor(self, stop: StopOnSignal) -> Live | None:
+        """What looks at the run as it goes; None where the recipe wants none."""
+        if self.recipe.doctor == "off":
+            return None
+        halt = functools.partial(stop.ask, "the doctor") if self.recipe.doctor == "halt" else lambda: None
+        return Live(self.folder, dataclasses.asdict(self.recipe), self.console.note, halt)
 
     def _trainer(
         self,

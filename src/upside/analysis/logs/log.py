@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from upside.analysis.logs.messages import is_text
 from upside.rollouts import Rollouts
 
 LogKind = Literal["upside", "trl", "verl", "table"]
@@ -70,11 +71,17 @@ class Log:
         column = self.table[name]
         if pa.types.is_boolean(column.type):
             column = pc.cast(column, pa.int8())
-        return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+        if is_text(column.type):  # a further column of a CSV file
+            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+        try:
+            column = pc.cast(column, pa.float64())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise LogError(f"{self.source}: column {name!r} holds no numbers ({error})") from None
+        return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def codes(self, name: str) -> np.ndarray:
         """step, group or prompt as int64 (N,)."""
-        return np.asarray(self.table[name].to_numpy(), dtype=np.int64)
+        return np.array(self.table[name].to_numpy(), dtype=np.int64)
 
     def texts(self, name: str, rows: np.ndarray | list[int]) -> list[str | None]:
         """prompt_text, response or outcome of some rows; None where absent."""
@@ -87,9 +94,12 @@ class Log:
         """The steps, ascending."""
         return [int(step) for step in np.unique(self.codes("step"))]
 
-    def rollouts(self, rows: np.ndarray | slice | None = None, *, step: int = 0) -> Rollouts:
+    def rollouts(
+        self, rows: np.ndarray | slice | None = None, *, step: int = 0, metrics: Sequence[str] = ()
+    ) -> Rollouts:
         """Some rows (default: all) as the batch an estimator reads, with training=False. Columns that are missing, or
-        null in a row that has a reward, are left out of the batch; `Estimator.needs` says which are wanted.
+        null in a row that has a reward, are left out of the batch; `Estimator.needs` says which are wanted. metrics:
+        further columns to take along, for CANON or ReMax.
 
         Whole logs may go through an estimator at once only where none of its stages looks beyond a group.
         """
@@ -108,6 +118,8 @@ class Log:
             complete = known.any() and not np.isnan(values[known]).any()
             if complete or (name == "reference_reward" and not np.isnan(values).all()):
                 fields[key] = np.nan_to_num(values) > 0 if name in ("correct", "truncated") else values
+        named = {name: self.numbers(name)[pick] for name in metrics if self.has(name)}
+        fields["metrics"] = {name: values for name, values in named.items() if not np.isnan(values[known]).any()}
         total = self.recipe.get("steps")
         return Rollouts(
             rewards=reward, groups=self.codes("group")[pick], step=step, total_steps=total, training=False, **fields

@@ -7,12 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 import yaml  # type: ignore[import-untyped]
 
+from upside.analysis.logs.files import read_parquet
+from upside.analysis.logs.grouping import codes, pair_codes
 from upside.analysis.logs.log import Log, LogError
-
-RENAMED = {"prompt": "prompt_text"}
 
 
 def is_run(path: Path) -> bool:
@@ -25,54 +24,44 @@ def read_run(path: Path) -> Log:
     from upside.training.folder import RunFolder
 
     folder = RunFolder(path)
-    files = sorted(folder.rollouts.glob("step-*.parquet"))
-    if not files:
+    notes: list[str] = []
+    parts = _parts(sorted(folder.rollouts.glob("step-*.parquet")), notes)
+    if not parts:
         raise LogError(f"{path}: the run has written no rollouts yet; wait for its first step")
-    table = pa.concat_tables([_one(file) for file in files], promote_options="permissive")
-    table = table.rename_columns([RENAMED.get(name, name) for name in table.column_names])
-    invalid = pc.invert(pc.fill_null(table["valid"], True))
-    reward = pc.if_else(invalid, pa.scalar(None, pa.float64()), pc.cast(table["reward"], pa.float64()))
-    reward = pc.if_else(pc.is_nan(reward), pa.scalar(None, pa.float64()), reward)
-    table = _set(table, "reward", reward)
-    keys = pa.StructArray.from_arrays(
-        [table["step"].combine_chunks(), pc.cast(table["group"], pa.string()).combine_chunks()], ["step", "group"]
-    )
-    table = _set(table, "group", _codes(pa.chunked_array([_joined(keys)])))
-    table = _set(table, "prompt", _codes(table["prompt_text"]))
     recipe: dict[str, Any] = yaml.safe_load(folder.recipe_file.read_text(encoding="utf-8")) or {}
     return Log(
         source=str(path),
         kind="upside",
-        table=table.drop_columns(["valid"]),
+        table=joined(parts),
         metrics=folder.metrics(),
         recipe=recipe,
         summary=folder.summary(),
         held_out=folder.held_out(),
+        notes=notes,
     )
 
 
-def _one(file: Path) -> pa.Table:
-    try:
-        return pyarrow.parquet.read_table(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise LogError(f"{file} is cut short or no Parquet ({error}); delete it, the run logs the step anew") from None
+def joined(parts: list[pa.Table]) -> pa.Table:
+    """The tables of a run's steps as one, with the columns of a log."""
+    table = pa.concat_tables(parts, promote_options="permissive")
+    columns: dict[str, Any] = {name: table[name] for name in table.column_names if name not in ("valid", "prompt")}
+    reward = pc.cast(table["reward"], pa.float64())
+    known = pc.and_(pc.fill_null(table["valid"], True), pc.invert(pc.is_nan(reward)))
+    columns["reward"] = pc.if_else(known, reward, pa.scalar(None, pa.float64()))
+    columns["prompt_text"] = table["prompt"]
+    columns["group"] = pair_codes(table["step"].to_numpy(), codes(table["group"]))
+    columns["prompt"] = codes(table["prompt"])
+    return pa.table(columns)
 
 
-def _set(table: pa.Table, name: str, column: Any) -> pa.Table:
-    if name not in table.column_names:
-        return table.append_column(name, column)
-    return table.set_column(table.column_names.index(name), name, column)
-
-
-def _joined(keys: pa.StructArray) -> pa.Array:
-    return pc.binary_join_element_wise(pc.cast(keys.field(0), pa.string()), keys.field(1), "/")
-
-
-def _codes(column: Any) -> Any:
-    """Texts as numbers in order of first appearance."""
-    encoded = pc.dictionary_encode(column)
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().chunk(0)
-    return pc.cast(encoded.indices, pa.int64())
+def _parts(files: list[Path], notes: list[str]) -> list[pa.Table]:
+    """Each step's table; the last may be in the course of being written."""
+    parts = []
+    for file in files:
+        try:
+            parts.append(read_parquet(file))
+        except LogError:
+            if file != files[-1]:
+                raise
+            notes.append(f"{file.name} is incomplete (still being written, or cut short by a kill) and left out.")
+    return parts

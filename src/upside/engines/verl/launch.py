@@ -11,11 +11,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import pyarrow.parquet
+
+from upside.analysis.doctor.live import Live
 from upside.engines.calls import sample_number
 from upside.engines.verl.translate import arguments, overrides
 from upside.models import loading
@@ -24,7 +27,7 @@ from upside.tasks import Problem, Task, load_task
 from upside.tasks.prompts import render_prompt
 from upside.training import reference, world
 from upside.training.console import Console
-from upside.training.folder import Interrupted, RunFolder, resume_command
+from upside.training.folder import Halted, Interrupted, RunFolder, resume_command
 from upside.training.heldout import facts, measure
 from upside.training.plot import draw
 from upside.training.prompts import fitting, in_order
@@ -167,12 +170,16 @@ def _evaluate(
 
 
 def _launch(recipe: Recipe, folder: RunFolder, command: list[str], cpu: bool, console: Console) -> None:
-    """Run verl, its output in verl.log, the steps shown as they are written. Interrupted after SIGINT or SIGTERM."""
+    """Run verl, its output in verl.log, the steps shown as they are written, the doctor looking at them from here.
+
+    Interrupted after SIGINT or SIGTERM; Halted where the doctor stops the run (verl's last checkpoint is what is left).
+    """
     modules = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))  # python:MODULE:FUNCTION
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": modules}
     environment |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"} if cpu else {}
     log = folder.path / "verl.log"
     shown = len(folder.metrics()) if recipe.resume else 0
+    doctor = Live(folder, asdict(recipe), console.note) if recipe.doctor != "off" else None
     console.note(f"verl starts, which takes a minute or two; its log: {log}")
     with log.open("a") as output:
         process = subprocess.Popen(
@@ -187,6 +194,10 @@ def _launch(recipe: Recipe, folder: RunFolder, command: list[str], cpu: bool, co
                 for row in folder.metrics()[shown:]:
                     console.step(row)
                     shown = row["step"]
+                    if doctor is not None:
+                        doctor.step(row, pyarrow.parquet.read_table(folder.rollouts_file(shown)))
+                if recipe.doctor == "halt" and doctor is not None and doctor.failed is not None:
+                    raise Halted(doctor.failed, resume_command(folder, "verl"))
         except KeyboardInterrupt as stop:
             raise Interrupted(str(stop) or "SIGINT", resume_command(folder, "verl")) from None
         finally:
