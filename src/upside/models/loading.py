@@ -8,9 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from upside.models import bundled, bundled_vision
+
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+BUNDLED = {"bundled": bundled, "bundled_vision": bundled_vision}
+"""The models of the package by name -> their folder."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
@@ -91,7 +96,7 @@ def _explained(name: str | Path, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        no_folder = "" if Path(name).exists() or str(name) == "bundled" else "there is no such folder, and on the hub: "
+        no_folder = "" if Path(name).exists() or str(name) in BUNDLED else "there is no such folder, and on the hub: "
         raise FileNotFoundError(f"cannot load {str(name)!r}: {no_folder}{_first_line(error)}") from error
     except refused as error:
         raise ValueError(f"cannot load {str(name)!r}: {_first_line(error)}") from error
@@ -99,10 +104,8 @@ def _explained(name: str | Path, *errors: type[Exception]) -> Iterator[None]:
 
 def locate(name: str | Path) -> str | Path:
     """The folder that a model's name means, or the name itself where it is a hub id and no such folder exists."""
-    if str(name) == "bundled":
-        from upside.models import bundled
-
-        return bundled()
+    if str(name) in BUNDLED:
+        return BUNDLED[str(name)]()
     folder = Path(name)
     if folder.exists() or not isinstance(name, str) or not _HUB_ID.fullmatch(name):
         return folder
