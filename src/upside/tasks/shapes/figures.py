@@ -19,7 +19,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from upside.tasks.shapes.canvas import BLACK, FILLS, GREY, INKS, PALE, SIDE, WHITE, Box, Canvas, label_box
 
@@ -34,6 +34,7 @@ PLACES = 4
 """Rows and columns of the places where circles and squares stand."""
 
 Point = tuple[float, float]
+Place = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -54,22 +55,39 @@ class Shape:
         """RGB, `size` pixels a side."""
         canvas = Canvas(digits=self.blind != "digits")
         if self.blind != "figure":
-            KINDS[self.kind](canvas, self.numbers, self.rng())
+            rng = self.rng()
+            layout, paint = KINDS[self.kind]
+            paint(canvas, self.numbers, layout(self.numbers, rng), rng)
         return canvas.picture(self.size)
+
+    def place(self) -> Place:
+        """What a person would call another figure of the same numbers: which cells, at which sides the numbers stand,
+        which way round. Colours and shifts by pixels are no part of it."""
+        return KINDS[self.kind][0](self.numbers, self.rng())
 
     def circles_by_row(self) -> list[int]:
         """Of a `count` figure: how many circles stand in each row of places, from the top."""
-        circles = _places(self.numbers, self.rng())[: self.numbers[0]]
+        circles = self.place()[: self.numbers[0]]
         return [sum(row == each for _, each in circles) for row in range(PLACES)]
 
 
 # ---- rectangles -----------------------------------------------------------------------------------------------------
 
 
-def _grid(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
+def _cells(numbers: Sequence[int], rng: random.Random) -> Place:
+    """Column and row of the upper left cell."""
+    return tuple(rng.randint(0, CELLS - n) for n in numbers)
+
+
+def _two_sides(numbers: Sequence[int], rng: random.Random) -> Place:
+    """Two choices, each even."""
+    return rng.random() < 0.5, rng.random() < 0.5
+
+
+def _grid(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
     across, down = numbers
     pitch, origin = 8, 4
-    left, top = (origin + pitch * rng.randint(0, CELLS - n) for n in (across, down))
+    left, top = (origin + pitch * each for each in place)
     box = left, top, left + pitch * across, top + pitch * down
     canvas.box(box, fill=rng.choice(FILLS))
     end = origin + pitch * CELLS
@@ -79,17 +97,19 @@ def _grid(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
     canvas.box(box, outline=BLACK)
 
 
-def _scaled(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
-    _rectangle(canvas, numbers, UNIT * numbers[0], UNIT * numbers[1], rng)
+def _scaled(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
+    _rectangle(canvas, numbers, place, (UNIT * numbers[0], UNIT * numbers[1]), rng)
 
 
-def _free(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
-    _rectangle(canvas, numbers, rng.randint(14, 44), rng.randint(14, 44), rng)
+def _free(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
+    _rectangle(canvas, numbers, place, (rng.randint(14, 44), rng.randint(14, 44)), rng)
 
 
-def _rectangle(canvas: Canvas, numbers: Sequence[int], width: int, height: int, rng: random.Random) -> None:
+def _rectangle(
+    canvas: Canvas, numbers: Sequence[int], place: Place, extent: tuple[int, int], rng: random.Random
+) -> None:
     """A rectangle of that many pixels with one number above or below it and one beside it."""
-    before, below = rng.random() < 0.5, rng.random() < 0.5
+    (before, below), (width, height) = place, extent
     left = rng.randint(*((10, 61 - width) if before else (2, 53 - width)))
     top = rng.randint(*((2, 51 - height) if below else (12, 61 - height)))
     box = left, top, left + width, top + height
@@ -112,14 +132,14 @@ def _beside(canvas: Canvas, text: str, box: Box, side: str, rng: random.Random) 
 # ---- composite ------------------------------------------------------------------------------------------------------
 
 
-def _corner(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
+def _corner(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
     """The wide rectangle and the narrow one on it, flush with one side; or all of it upside down."""
     width = rng.randint(30, 42)
     narrow = rng.randint(12, width - 12)
     high, low = rng.randint(13, 20), rng.randint(13, 20)  # of the narrow and of the wide one
     left = rng.randint(10, 53 - width)
     top = rng.randint(11, 52 - high - low)
-    flip_x, flip_y = rng.random() < 0.5, rng.random() < 0.5
+    flip_x, flip_y = place
     turn = _mirror(flip_x, flip_y)
     wide_box = turn((left, top + high, left + width, top + high + low))
     narrow_box = turn((left, top, left + narrow, top + high))
@@ -150,11 +170,11 @@ def _mirror(flip_x: bool, flip_y: bool) -> Callable[[Box], Box]:
     return turn
 
 
-def _frame(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
+def _frame(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
     """A coloured rectangle, its numbers outside, and a white hole, its numbers in it at the top and at the left."""
     width, height = rng.randint(38, 48), rng.randint(36, 46)
     inner_width, inner_height = rng.randint(22, width - 10), rng.randint(22, height - 10)
-    before, below = rng.random() < 0.5, rng.random() < 0.5
+    before, below = place
     left = rng.randint(*((10, 61 - width) if before else (2, 53 - width)))
     top = rng.randint(*((2, 51 - height) if below else (12, 61 - height)))
     box = left, top, left + width, top + height
@@ -172,22 +192,29 @@ def _frame(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
 # ---- triangles ------------------------------------------------------------------------------------------------------
 
 
-def _angle(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
-    _triangle(canvas, numbers, numbers[0], numbers[1], rng)
+def _turned(numbers: Sequence[int], rng: random.Random) -> Place:
+    """Whether it is flipped, and by how many right angles it is turned, rounded down."""
+    return rng.random() < 0.5, rng.randrange(4)
 
 
-def _angle_free(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
+def _angle(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
+    _triangle(canvas, numbers, place, (numbers[0], numbers[1]), rng)
+
+
+def _angle_free(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
     first, second, third = (rng.randint(2, 7) for _ in range(3))
     whole = first + second + third
-    _triangle(canvas, numbers, 180 * first // whole, 180 * second // whole, rng)
+    _triangle(canvas, numbers, place, (180 * first // whole, 180 * second // whole), rng)
 
 
-def _triangle(canvas: Canvas, numbers: Sequence[int], first: int, second: int, rng: random.Random) -> None:
-    """A triangle with the drawn angles `first` and `second`, beside which the first two numbers are written: at a turn,
-    size and place where both stand clear of it."""
+def _triangle(
+    canvas: Canvas, numbers: Sequence[int], place: Place, angles: tuple[int, int], rng: random.Random
+) -> None:
+    """A triangle with those two drawn angles, beside which the first two numbers are written: at a turn, size and
+    position where both stand clear of it."""
     texts = [str(numbers[0]), str(numbers[1])]
     while True:
-        corners = _corners(first, second, rng)
+        corners = _corners(angles, place, rng)
         labels = _outside(corners, texts)
         if labels is not None:
             break
@@ -198,15 +225,16 @@ def _triangle(canvas: Canvas, numbers: Sequence[int], first: int, second: int, r
         canvas.label(text, x, y)
 
 
-def _corners(first: int, second: int, rng: random.Random) -> list[tuple[int, int]]:
+def _corners(angles: tuple[int, int], place: Place, rng: random.Random) -> list[tuple[int, int]]:
     """Whole coordinates of a triangle, the corners with the two angles first."""
-    a, b = math.radians(first), math.radians(second)
+    a, b = map(math.radians, angles)
+    flipped, quarter = place
     reach = math.sin(b) / math.sin(a + b)
     points = [0j, 1 + 0j, complex(reach * math.cos(a), reach * math.sin(a))]
-    if rng.random() < 0.5:
+    if flipped:
         points = [p.conjugate() for p in points]
     longest = max(abs(points[i] - points[i - 1]) for i in range(3))
-    turn = math.radians(rng.randrange(360))
+    turn = math.radians(90 * quarter + rng.randrange(90))
     scale = rng.randint(30, 46) / longest * complex(math.cos(turn), math.sin(turn))
     points = [p * scale for p in points]
     middle = sum(points) / 3
@@ -250,14 +278,15 @@ def _edge_points(corners: Sequence[tuple[int, int]]) -> list[Point]:
 # ---- counting -------------------------------------------------------------------------------------------------------
 
 
-def _places(numbers: Sequence[int], rng: random.Random) -> list[tuple[int, int]]:
+def _places(numbers: Sequence[int], rng: random.Random) -> Place:
     """(column, row) of each circle, then of each square."""
     cells = [(column, row) for row in range(PLACES) for column in range(PLACES)]
-    return rng.sample(cells, sum(numbers))
+    chosen = rng.sample(cells, sum(numbers))
+    return *sorted(chosen[: numbers[0]]), *sorted(chosen[numbers[0] :])
 
 
-def _count(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
-    for i, (column, row) in enumerate(_places(numbers, rng)):
+def _count(canvas: Canvas, numbers: Sequence[int], place: Place, rng: random.Random) -> None:
+    for i, (column, row) in enumerate(place):
         x, y = (10 + 14 * at + rng.randint(0, 2) for at in (column, row))
         radius, fill = rng.randint(4, 5), rng.choice((*INKS[1:], (220, 120, 0)))
         if i < numbers[0]:
@@ -266,13 +295,16 @@ def _count(canvas: Canvas, numbers: Sequence[int], rng: random.Random) -> None:
             canvas.box((x - radius + 1, y - radius + 1, x + radius - 1, y + radius - 1), fill=fill)
 
 
-KINDS: dict[str, Callable[[Canvas, Sequence[int], random.Random], None]] = {
-    "grid": _grid,
-    "scaled": _scaled,
-    "free": _free,
-    "angle": _angle,
-    "angle_free": _angle_free,
-    "count": _count,
-    "corner": _corner,
-    "frame": _frame,
+Layout = Callable[[Sequence[int], random.Random], Place]
+Paint = Callable[[Canvas, Sequence[int], Place, random.Random], None]
+
+KINDS: dict[str, tuple[Layout, Paint]] = {
+    "grid": (_cells, _grid),
+    "scaled": (_two_sides, _scaled),
+    "free": (_two_sides, _free),
+    "angle": (_turned, _angle),
+    "angle_free": (_turned, _angle_free),
+    "count": (_places, _count),
+    "corner": (_two_sides, _corner),
+    "frame": (_two_sides, _frame),
 }
