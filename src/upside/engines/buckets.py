@@ -2,7 +2,8 @@
 
 A scoring pass is `score(input_ids, attention_mask, keep, **kwargs) -> (log-probabilities, entropies or None, None)`
 with input_ids and attention_mask (B, P+T), prompts left-padded and responses right-padded, and keep = T.
-Log-probabilities and entropies are (B, T). What is built here is such a pass again.
+Log-probabilities and entropies are (B, T). Further arguments that have something for each row (pictures) go along with
+the rows. What is built here is such a pass again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from upside.engines.pictures import of_rows
 
 Scores = tuple[Tensor, Tensor | None, Any]
 Score = Callable[..., Scores]
@@ -35,7 +38,7 @@ def in_buckets(
         right = max(1, int((mask[:, prompt:] * width).amax()))
         left = int((mask[:, :prompt] == 0).all(0).long().cumprod(0).sum())
         columns = slice(left, prompt + right)
-        logp, entropy, _ = score(input_ids[part, columns], mask[:, columns], right, **kwargs)
+        logp, entropy, _ = score(input_ids[part, columns], mask[:, columns], right, **of_rows(kwargs, part, columns))
         logps.append(pad(logp, (0, keep - right)))
         if entropy is not None:
             entropies.append(pad(entropy, (0, keep - right)))
@@ -61,7 +64,7 @@ def without_idle(
 ) -> Scores:
     """`score` over the rows that are not idle. Idle rows get a ratio of 1 and their known entropy."""
     live = (~rows.idle).nonzero()[:, 0]
-    logp, entropy, _ = score(input_ids[live], attention_mask[live], keep, **kwargs)
+    logp, entropy, _ = score(input_ids[live], attention_mask[live], keep, **of_rows(kwargs, live))
     filler = logp.new_zeros(len(input_ids), keep) if rows.old_logps is None else rows.old_logps.to(logp.dtype)
     logps = filler.index_copy(0, live, logp)
     if entropy is None:
