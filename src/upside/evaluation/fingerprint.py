@@ -45,10 +45,9 @@ def of_tokenizer(reader: Reader) -> str:
     """Over vocabulary, merges, added tokens and chat template, and how a processor prepares pictures; not over padding
     and truncation, which calls change."""
     if takes_pictures(reader):
-        how = {key: value for key, value in reader.image_processor.to_dict().items() if not key.endswith("_type")}
-        return digest(
-            [of_tokenizer(tokenizer_of(reader)), reader.chat_template, json.loads(json.dumps(how, default=str))]
-        )
+        settings = reader.image_processor.to_dict()
+        how = {key: str(settings[key]) for key in sorted(settings) if not key.endswith("_type")}
+        return digest([of_tokenizer(tokenizer_of(reader)), reader.chat_template, how])
     tokenizer = tokenizer_of(reader)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     content = json.loads(backend.to_str()) if backend is not None else dict(tokenizer.get_vocab())

@@ -102,9 +102,8 @@ def respond(
     generated: list[list[int]] = []
     for part in _parts(asked, batch_size):
         seeds = [seed_of(seed, problems[i].id, sample) for i, sample in part]
-        generated += backend.generate(
-            [prompts[i] for i, _ in part], seeds, eos, sampling, _shown(backend, part, problems)
-        )
+        pictures = _shown(backend, [problems[i] for i, _ in part])
+        generated += backend.generate([prompts[i] for i, _ in part], seeds, eos, sampling, pictures)
     return judge(
         [problems[i] for i, _ in asked],
         [sample for _, sample in asked],
