@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from upside.engines.pictures import of_rows
+from upside.engines.pictures import of_rows, sighted
 
 Scores = tuple[Tensor, Tensor | None, Any]
 Score = Callable[..., Scores]
@@ -25,15 +25,18 @@ Score = Callable[..., Scores]
 def in_buckets(
     score: Score, buckets: int, input_ids: Tensor, attention_mask: Tensor, keep: int, **kwargs: Any
 ) -> Scores:
-    """`score` over `buckets` parts of the rows, each trimmed to its longest prompt and response.
+    """`score` over `buckets` parts of the rows, each trimmed to its longest prompt and response; rows with and without
+    pictures apart where the processor pads to one row of pictures each.
 
     Rows come back in their order, padding positions as 0; equal to one pass up to rounding.
     """
-    rows, prompt = input_ids.shape[0], input_ids.shape[1] - keep
+    prompt = input_ids.shape[1] - keep
     width = torch.arange(1, keep + 1, device=input_ids.device)
     order = (attention_mask[:, prompt:] * width).amax(1).argsort(stable=True)
+    seeing = sighted(kwargs, input_ids)[order]
+    parts = [part for alike in (order[seeing], order[~seeing]) for part in alike.chunk(buckets) if len(part)]
     logps, entropies = [], []
-    for part in order.chunk(min(buckets, rows)):
+    for part in parts:
         mask = attention_mask[part]
         right = max(1, int((mask[:, prompt:] * width).amax()))
         left = int((mask[:, :prompt] == 0).all(0).long().cumprod(0).sum())
@@ -42,7 +45,7 @@ def in_buckets(
         logps.append(pad(logp, (0, keep - right)))
         if entropy is not None:
             entropies.append(pad(entropy, (0, keep - right)))
-    back = order.argsort()
+    back = torch.cat(parts).argsort()
     return torch.cat(logps)[back], torch.cat(entropies)[back] if entropies else None, None
 
 

@@ -86,6 +86,15 @@ def one_row_each(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {**inputs, "num_images": [1] * len(pixels)}
 
 
+def sighted(inputs: Mapping[str, Any], rows: Tensor) -> Tensor:
+    """Which of the rows (B, …) of a scoring pass have a picture, told where the processor padded to one row of pictures
+    each (zeros for none; a model of that layout takes no batch of zeros alone); True for all elsewhere. (B,) bool"""
+    pixels = inputs.get("pixel_values")
+    if isinstance(pixels, Tensor) and pixels.ndim == 5:
+        return pixels.flatten(1).any(1)
+    return torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+
+
 def of_rows(inputs: Mapping[str, Any], rows: Tensor, columns: slice = slice(None)) -> dict[str, Any]:
     """The arguments of a scoring pass for some rows of its batch, and some columns of what has a value a token."""
     from trl.trainer.utils import split_pixel_values_by_grid, unsplit_pixel_values_by_grid
@@ -103,6 +112,7 @@ def _picked(value: Any, rows: Tensor) -> Any:
 
 def _present(inputs: dict[str, Any]) -> dict[str, Any]:
     """Without the pictures' inputs where the chosen rows have none."""
-    if not sum(inputs.get("num_images") or [1]):
+    pixels = inputs.get("pixel_values")
+    if pixels is not None and not (sum(inputs["num_images"]) and bool(sighted(inputs, pixels).any())):
         return {name: inputs[name] for name in PER_TOKEN if name in inputs}
     return {name: torch.cat(v) if isinstance(v, list) and torch.is_tensor(v[0]) else v for name, v in inputs.items()}

@@ -31,7 +31,7 @@ from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
 from upside.engines.calls import MEASURED, check_needs, digest, named, weighted
 from upside.engines.loss import policy_gradient_loss
-from upside.engines.pictures import one_row_each
+from upside.engines.pictures import one_row_each, sighted
 from upside.engines.reference import Reference, Table, TabledReference
 from upside.rollouts import Rollouts
 from upside.tasks.prompts import text_ids
@@ -131,7 +131,8 @@ class AdvantageTrainer(GRPOTrainer):
         """As evaluation reads them: plain text with BOS once and without an EOS that the tokenizer would append."""
         if isinstance(self.processing_class, PreTrainedTokenizerBase) and isinstance(prompts[0], str):
             return [text_ids(self.processing_class, prompt) for prompt in prompts], None, {}
-        return super()._tokenize_prompts(prompts)
+        ids, images, inputs = super()._tokenize_prompts(prompts)
+        return ids, images and [shown or [] for shown in images], inputs  # processors refuse TRL 1.16's None
 
     # ---- taps on what TRL computes ------------------------------------------------------------------------------
 
@@ -157,7 +158,8 @@ class AdvantageTrainer(GRPOTrainer):
             kwargs["compute_entropy"] = True
         score: Callable[..., tuple] = functools.partial(super()._get_per_token_logps_and_entropies, model)
         kwargs = one_row_each(kwargs)
-        if not args and self.length_buckets > 1 and self.accelerator.num_processes == 1:
+        parts = self.length_buckets > 1 or bool((~sighted(kwargs, input_ids)).any())
+        if not args and parts and self.accelerator.num_processes == 1:
             score = functools.partial(in_buckets, score, self.length_buckets)
         if not args and self._idle is not None:
             score = functools.partial(without_idle, score, self._idle)
