@@ -165,7 +165,7 @@ class StopOnSignal(TrainerCallback):
         self.stopped: str | None = None
         self._told_at = 0.0
         self._before: dict[int, Any] = {}
-        self._random: torch.Tensor | None = None  # of the CPU, before the step under way
+        self._random: torch.Tensor | None = None  # of the CPU, before the step under way or next
 
     def __enter__(self) -> StopOnSignal:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -193,7 +193,7 @@ class StopOnSignal(TrainerCallback):
         self._random = torch.get_rng_state()
 
     def save_last_step(self, trainer: Trainer) -> None:
-        """Save a checkpoint as of the last finished step, after a step that failed while it was sampling or scoring.
+        """Save a checkpoint as of the last finished step, after a step that failed while it was read, sampled or scored.
 
         Every process must call it: saving waits for all.
         """
@@ -202,6 +202,7 @@ class StopOnSignal(TrainerCallback):
             trainer._save_checkpoint(trainer.model, trial=None)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._random = torch.get_rng_state()
         if state.global_step % self.updates == 0 and self._agreed(args):
             control.should_save = True
             control.should_training_stop = True
