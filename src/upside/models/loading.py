@@ -91,9 +91,9 @@ def _torchvision_named(kind: str) -> Iterator[None]:
         yield
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         if find_spec("torchvision") is not None:
-            raise ValueError(f"its processor ({kind}): {_first_line(error)}") from error
+            raise ValueError(f"its processor ({kind}): {_first_line(error):.300}") from error
         raise ValueError(
-            f"its processor ({kind}) needs torchvision ({_first_line(error)}); pip install torchvision, in the version "
+            f"its processor ({kind}) needs torchvision ({_first_line(error):.200}); pip install torchvision, in the version "
             "that goes with the torch that is installed"
         ) from error
 
