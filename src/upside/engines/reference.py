@@ -71,7 +71,7 @@ class Reference:
         trainer._pending_metrics.clear()
         return rewards
 
-    def _sample(self, prompts: list[list[int]], pictures: Pictures | None) -> list[list[int]]:
+    def _sample(self, prompts: list[list[int]], pictures: Pictures | None = None) -> list[list[int]]:
         trainer = self.trainer
         policy = trainer.accelerator.unwrap_model(trainer.model)
         if self.peft:

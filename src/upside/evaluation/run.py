@@ -103,7 +103,8 @@ def respond(
     for part in _parts(asked, batch_size):
         seeds = [seed_of(seed, problems[i].id, sample) for i, sample in part]
         pictures = _shown(backend, [problems[i] for i, _ in part])
-        generated += backend.generate([prompts[i] for i, _ in part], seeds, eos, sampling, pictures)
+        shown = {} if pictures is None else {"pictures": pictures}  # backends of text alone need not know of any
+        generated += backend.generate([prompts[i] for i, _ in part], seeds, eos, sampling, **shown)
     return judge(
         [problems[i] for i, _ in asked],
         [sample for _, sample in asked],
