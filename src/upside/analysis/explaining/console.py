@@ -24,7 +24,7 @@ def print_groups(block: Groups, full: bool = False, out: Console | None = None) 
         out.print(Text.assemble((title, "bold"), f"  {', '.join(tag.replace('_', ' ') for tag in group['tags'])}"))
         out.print(_text(group["prompt"], full, "cyan"))
         for file in group.get("pictures", ()):
-            out.print(Text(printable(str(Path(block.source) / file)), "cyan"))
+            out.print(Text(printable(str(Path(block.source) / file)), "cyan"), soft_wrap=True)
         out.print(Text(group["sentence"]))
         out.print(_table(block.columns, group["responses"]))
         _print_responses(group["responses"], full, out)
