@@ -131,8 +131,12 @@ class AdvantageTrainer(GRPOTrainer):
         """As evaluation reads them: plain text with BOS once and without an EOS that the tokenizer would append."""
         if isinstance(self.processing_class, PreTrainedTokenizerBase) and isinstance(prompts[0], str):
             return [text_ids(self.processing_class, prompt) for prompt in prompts], None, {}
-        ids, images, inputs = super()._tokenize_prompts(prompts)
-        return ids, images and [shown or [] for shown in images], inputs  # processors refuse TRL 1.16's None
+        return super()._tokenize_prompts(prompts)
+
+    def _generate(self, prompts: list[Any]) -> tuple:
+        """With no pictures as [] where TRL 1.16 has None, which processors refuse."""
+        *found, images, drawn_by_tools = super()._generate(prompts)
+        return *found, images and [shown or [] for shown in images], drawn_by_tools
 
     # ---- taps on what TRL computes ------------------------------------------------------------------------------
 

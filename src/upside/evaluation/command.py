@@ -51,7 +51,7 @@ def run_evaluation(
     output: str | Path | None = None,
     console: Console | None = None,
 ) -> Suite:
-    """Evaluate a model ("bundled", a folder, a hub id) on one or more sets and print the figures.
+    """Evaluate a model ("bundled", "bundled_vision", a folder, a hub id) on one or more sets and print the figures.
 
     data: task specs as `load_task` takes them, `NAME=SPEC` to name one. options: of the tasks, `NAME.key` for one set,
     `key` for all. problems: how many of the split (None: all, and 512 of a task that makes them up; 0: all). sampling:

@@ -1,9 +1,9 @@
 """Make the bundled vision-language model: ``python -m upside.models.pretrain_vision [--out DIR] [--seed 0]``.
 
 Plain supervised learning (cross-entropy on the response tokens, Muon and AdamW) of a small Idefics3
-(`upside.models.vision`) on the tutors' solutions (`upside.models.shape_tutors`) of fresh train-split pictures, in
-lessons: what can be measured before what has to be read, right rules before all rules. One thread and a fixed number
-of steps: the same seed gives the same bits on the same machine and torch.
+(`upside.models.vision`): first of its eyes alone, on marks to be named (`upside.models.reading`), then of all of it on
+the tutors' solutions (`upside.models.shape_tutors`) of fresh train-split pictures, right rules before all rules. One
+thread and a fixed number of steps: the same seed gives the same bits on the same machine and torch.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import numpy as np
 import torch
 from transformers import Idefics3ForConditionalGeneration, Idefics3Processor
 
 from upside.models import bundled_vision, shape_tutors, vision
+from upside.models.reading import Reader, as_pixels
 from upside.tasks.base import Problem
 from upside.tasks.pictures import blocks
 from upside.tasks.shapes import Shapes
 
-GRID = ("grid_area", "grid_perimeter")
-SIDES = ("sides_to_scale", "sides")
+FAMILIES = ("grid_area", "grid_perimeter", "sides_to_scale", "sides", "count")
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,13 @@ class Lesson:
 class Plan:
     """What to train and how long.
 
-    lessons: one after the other. pictures: of an update. held_out: see `Shapes`. lr: peak learning rate of Muon (a
+    reading: updates of the eyes alone. lessons: then, one after the other. pictures: of an update. held_out: see `Shapes`. lr: peak learning rate of Muon (a
     quarter of it for AdamW), reached after `warmup` steps, falling linearly over the last `cooldown` share of all
     steps. width, depth, heads: see `vision.network`.
     """
 
-    lessons: tuple[Lesson, ...] = (
-        Lesson(("sides_to_scale", *GRID), 2000),
-        Lesson((*SIDES, *GRID), 4000),
-        Lesson((*SIDES, *GRID), 3000, flawless=False),
-    )
+    reading: int = 700
+    lessons: tuple[Lesson, ...] = (Lesson(FAMILIES, 4000), Lesson(FAMILIES, 2000, flawless=False))
     seed: int = 0
     pictures: int = 16
     held_out: str = "place"
@@ -64,7 +60,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        return sum(lesson.steps for lesson in self.lessons)
+        return self.reading + sum(lesson.steps for lesson in self.lessons)
 
     def factor(self, step: int) -> float:
         """Share of the peak learning rate at a step, counted from 0."""
@@ -87,12 +83,6 @@ def network(plan: Plan, processor: Idefics3Processor) -> Idefics3ForConditionalG
     with torch.no_grad():
         embedding.copy_(places(math.isqrt(len(embedding)), plan.width) / 2)
     return model
-
-
-def pixels(problems: Sequence[Problem]) -> torch.Tensor:
-    """(N, 1, 3, side, side) fp32 from -1 to 1, what the processor makes of pictures of its own size."""
-    stacked = np.stack([np.asarray(problem.images[0].load()) for problem in problems])
-    return torch.from_numpy(stacked).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)[:, None].contiguous()
 
 
 class Batches:
@@ -122,46 +112,55 @@ class Batches:
             end = len(rows[row])
             mask[row, :end] = 1
             labels[row, len(prompt) : end] = ids[row, len(prompt) : end]
-        return {"input_ids": ids, "attention_mask": mask, "labels": labels, "pixel_values": pixels(problems)}
+        pixels = as_pixels([problem.images[0].load() for problem in problems])
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels, "pixel_values": pixels}
 
 
-def optimizers(model: Idefics3ForConditionalGeneration, plan: Plan) -> list[torch.optim.Optimizer]:
+def optimizers(modules: Sequence[torch.nn.Module], plan: Plan) -> list[torch.optim.Optimizer]:
     """Muon for the hidden matrices, AdamW for the rest. Raises RuntimeError on an old torch."""
     if not hasattr(torch.optim, "Muon"):
         raise RuntimeError(f"pretraining needs torch.optim.Muon (torch 2.9 or later), found torch {torch.__version__}")
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
-    hidden = [p for p in model.parameters() if p.ndim == 2 and id(p) not in embeddings]
-    other = [p for p in model.parameters() if p.ndim != 2 or id(p) in embeddings]
+    outer = (torch.nn.Embedding, Reader)
+    ends = {id(m.weight) for module in modules for m in module.modules() if isinstance(m, outer)}
+    weights = [p for module in modules for p in module.parameters()]
     return [
-        torch.optim.Muon(hidden, lr=plan.lr, weight_decay=0.01),
-        torch.optim.AdamW(other, lr=plan.lr / 4, betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.Muon([p for p in weights if p.ndim == 2 and id(p) not in ends], lr=plan.lr, weight_decay=0.01),
+        torch.optim.AdamW([p for p in weights if p.ndim != 2 or id(p) in ends], lr=plan.lr / 4, betas=(0.9, 0.98)),
     ]
+
+
+def losses(
+    model: Idefics3ForConditionalGeneration, reader: Reader, processor: Idefics3Processor, plan: Plan
+) -> Iterator[torch.Tensor]:
+    """The loss of each step of the plan in turn."""
+    rng, batches = random.Random(f"pretrain_vision/{plan.seed}"), Batches(processor)
+    for _ in range(plan.reading):
+        yield reader.loss(model, rng, plan.pictures)
+    for lesson in plan.lessons:
+        task = Shapes(lesson.families, held_out=plan.held_out)
+        for _ in range(lesson.steps):
+            problems = [task.draw(rng, "train") for _ in range(plan.pictures)]
+            solutions = [shape_tutors.solve(problem, rng, flawless=lesson.flawless)[0] for problem in problems]
+            yield model(**batches(problems, solutions), use_cache=False).loss
 
 
 def train(plan: Plan, report: Callable[[int, float], None] | None = None) -> Idefics3ForConditionalGeneration:
     """Train a fresh model. `report(step, loss)` is called after each step. Sets torch to one thread."""
     torch.set_num_threads(1)
     processor = vision.processor()
-    model, batches = network(plan, processor).train(), Batches(processor)
-    pair = optimizers(model, plan)
+    model, reader = network(plan, processor).train(), Reader(plan.width)
+    pair = optimizers([model, reader], plan)
     schedules = [torch.optim.lr_scheduler.LambdaLR(o, plan.factor) for o in pair]
-    rng = random.Random(f"pretrain_vision/{plan.seed}")
-    step = 0
-    for lesson in plan.lessons:
-        task = Shapes(lesson.families, held_out=plan.held_out)
-        for _ in range(lesson.steps):
-            problems = [task.draw(rng, "train") for _ in range(plan.pictures)]
-            solutions = [shape_tutors.solve(problem, rng, flawless=lesson.flawless)[0] for problem in problems]
-            loss = model(**batches(problems, solutions), use_cache=False).loss
-            model.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer, schedule in zip(pair, schedules, strict=True):
-                optimizer.step()
-                schedule.step()
-            if report:
-                report(step, loss.item())
-            step += 1
+    for step, loss in enumerate(losses(model, reader, processor, plan)):
+        for optimizer in pair:
+            optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer, schedule in zip(pair, schedules, strict=True):
+            optimizer.step()
+            schedule.step()
+        if report:
+            report(step, loss.item())
     return model.eval()
 
 

@@ -193,7 +193,7 @@ class StopOnSignal(TrainerCallback):
         self._random = torch.get_rng_state()
 
     def save_last_step(self, trainer: Trainer) -> None:
-        """Save a checkpoint as of the last finished step, after a step that failed while it was read, sampled or scored.
+        """Save a checkpoint as of the last finished step, after a step that could not be read, sampled or scored.
 
         Every process must call it: saving waits for all.
         """
