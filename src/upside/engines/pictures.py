@@ -65,7 +65,10 @@ class Pictures:
         images = [list(self.images[row]) for row in rows]
         if not any(images):
             return {}
-        made = self.reader(text=[self.texts[row] for row in rows], images=images, padding=True, return_tensors="pt")
+        texts = [self.texts[row] for row in rows]
+        bos = self.reader.tokenizer.bos_token
+        once = {"add_special_tokens": False} if bos and texts[0].startswith(bos) else {}  # the template wrote it
+        made = self.reader(text=texts, images=images, padding=True, return_tensors="pt", **once)
         return {name: made[name].to(device) for name in made if name not in ("input_ids", "attention_mask")}
 
 

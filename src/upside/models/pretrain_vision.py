@@ -41,21 +41,21 @@ class Lesson:
 class Plan:
     """What to train and how long.
 
-    reading: updates of the eyes alone. lessons: then, one after the other. pictures: of an update. held_out: see `Shapes`. lr: peak learning rate of Muon (a
-    quarter of it for AdamW), reached after `warmup` steps, falling linearly over the last `cooldown` share of all
-    steps. width, depth, heads: see `vision.network`.
+    reading: updates of the eyes alone. lessons: then, one after the other. pictures: of an update. held_out: see
+    `Shapes`. lr: peak learning rate of Muon (a quarter of it for AdamW), reached after `warmup` steps, falling linearly
+    over the last `cooldown` share of all steps. width, depth, heads: see `vision.network`.
     """
 
     reading: int = 700
-    lessons: tuple[Lesson, ...] = (Lesson(FAMILIES, 4000), Lesson(FAMILIES, 2000, flawless=False))
+    lessons: tuple[Lesson, ...] = (Lesson(FAMILIES, 2600), Lesson(FAMILIES, 1700, flawless=False))
     seed: int = 0
     pictures: int = 16
     held_out: str = "place"
-    lr: float = 0.02
+    lr: float = 0.01
     warmup: int = 50
     cooldown: float = 0.45
     width: int = 96
-    depth: tuple[int, int] = (2, 2)
+    depth: tuple[int, int] = (2, 3)
     heads: int = 4
 
     @property
@@ -125,7 +125,7 @@ def optimizers(modules: Sequence[torch.nn.Module], plan: Plan) -> list[torch.opt
     weights = [p for module in modules for p in module.parameters()]
     return [
         torch.optim.Muon([p for p in weights if p.ndim == 2 and id(p) not in ends], lr=plan.lr, weight_decay=0.01),
-        torch.optim.AdamW([p for p in weights if p.ndim != 2 or id(p) in ends], lr=plan.lr / 4, betas=(0.9, 0.98)),
+        torch.optim.AdamW([p for p in weights if p.ndim != 2 or id(p) in ends], lr=plan.lr / 4, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
