@@ -93,8 +93,8 @@ def _torchvision_named(kind: str) -> Iterator[None]:
         if find_spec("torchvision") is not None:
             raise ValueError(f"its processor ({kind}): {_first_line(error):.300}") from error
         raise ValueError(
-            f"its processor ({kind}) needs torchvision ({_first_line(error):.200}); pip install torchvision, in the version "
-            "that goes with the torch that is installed"
+            f"its processor ({kind}) needs torchvision ({_first_line(error):.200}); pip install torchvision, in the "
+            "version that goes with the torch that is installed"
         ) from error
 
 
