@@ -67,7 +67,7 @@ def t_seeds(found: np.ndarray, rng: np.random.Generator) -> Ends:
     return float(means.mean() - half), float(means.mean() + half)
 
 
-def wider_t(found: np.ndarray, rng: np.random.Generator) -> Ends:
+def widest_t(found: np.ndarray, rng: np.random.Generator) -> Ends:
     paired = paired_difference(found)
     return paired.low or 0.0, paired.high or 0.0
 
@@ -76,7 +76,7 @@ METHODS: dict[str, Callable[[np.ndarray, np.random.Generator], Ends]] = {
     "bootstrap, seeds": over_seeds,
     "bootstrap, seeds and problems": over_both,
     "t, seeds": t_seeds,
-    "wider of two t (used)": wider_t,
+    "widest of three t (used)": widest_t,
 }
 
 

@@ -26,7 +26,7 @@ from upside.analysis.doctor.view import View
 from upside.analysis.logs import Log
 
 TOOLS = ("upside doctor", "rlprobe", "rl-doctor")
-NAMED: dict[str, tuple[set[str], set[str], set[str]]] = {  # fault -> what names it, by tool
+NAMED: dict[str, tuple[set[str], ...]] = {  # fault -> what names it, by tool
     "kl_blowup": ({"kl_blowup"}, {"KL_BLOWUP"}, {"kl_drift"}),
     "entropy_collapse": ({"entropy_collapse"}, {"ENTROPY_COLLAPSE"}, {"entropy_collapse"}),
     "reward_hack_length": ({"length_reward"}, {"REWARD_HACK_LENGTH"}, {"length_pathology"}),
@@ -50,6 +50,9 @@ NAMED: dict[str, tuple[set[str], set[str], set[str]]] = {  # fault -> what names
     "truncation": ({"truncation"}, {"TRUNCATION_STARVE"}, {"length_pathology"}),
     "grad_spikes": ({"gradient_spikes"}, {"GRAD_PATHOLOGY"}, {"gradient_pathology"}),
     "plateau": ({"reward_plateau", "reward_not_moving"}, set(), {"plateau"}),
+    "too_hard_groups": ({"too_hard_groups"}, {"DEGENERATE_GROUPS"}, {"advantage_collapse"}, {"STARVED: 97 of 97"}),
+    "duplicate_responses": ({"duplicate_responses"}, set(), set(), {"DEPENDENCE_DEAD: 97 of 97"}),
+    "same_response": ({"same_response"}, set(), set(), {"DEPENDENCE_DEAD: 97 of 97"}),
     "format_domination": ({"format_only"}, {"FORMAT_GAMING"}, {"reward_composition"}),
 }  # fmt: skip
 OURS = (

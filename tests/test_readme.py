@@ -50,6 +50,11 @@ def test_the_readme_shows_commands_of_each_kind() -> None:
         "train",
         "tasks",
         "reference",
+        "explain",
+        "doctor",
+        "replay",
+        "microscope",
+        "report",
     }
 
 

@@ -21,6 +21,10 @@ from upside.analysis.blocks import (
     save,
 )
 
+GROUP = {
+    "step": 1, "group": 0, "prompt": "1+1", "sentence": "", "tags": ["dead"],
+    "responses": [{"text": "</script>", "values": {"reward": 1.0}, "why": ""}],
+}  # fmt: skip
 SECTION = Section(
     "one",
     "One",
@@ -35,7 +39,7 @@ SECTION = Section(
         Groups(
             "run",
             [Column("reward", "number")],
-            [{"step": 1, "responses": [{"text": "</script>"}]}],
+            [GROUP],
             3,
             "n",
             {"dead": "m"},
@@ -53,8 +57,16 @@ def test_sections_come_back_as_they_were(tmp_path: Path) -> None:
 
 def test_numbers_that_json_lacks_become_null_and_numpys_become_plain(tmp_path: Path) -> None:
     odd = [float("nan"), float("inf"), np.float32(0.5), np.int64(3), np.bool_(True), np.float64("nan")]
-    save([Section("s", "S", [Chart("c", "x", "y", [Series("x", [0], odd)])])], tmp_path / "s.json")
+    save([Section("s", "S", [Chart("c", "x", "y", [Series("x", list(range(6)), odd)])])], tmp_path / "s.json")
     assert load(tmp_path / "s.json")[0].blocks[0].series[0].y == [None, None, 0.5, 3, True, None]
+
+
+def section(block: str) -> str:
+    return f'[{{"block": "Section", "id": "a", "title": "b", "blocks": [{block}]}}]'
+
+
+def chart(series: str) -> str:
+    return section(f'{{"block": "Chart", "title": "c", "x_label": "x", "y_label": "y", "series": [{series}]}}')
 
 
 @pytest.mark.parametrize(
@@ -70,6 +82,20 @@ def test_numbers_that_json_lacks_become_null_and_numpys_become_plain(tmp_path: P
         '[{"block": "Prose", "paragraphs": []}]',
         '[{"block": "Section", "id": "a", "title": "b", "blocks": ["text"]}]',
         '[{"block": "Section", "id": "a", "title": "b", "nothing": 1}]',
+        '[{"block": "Section", "id": "a", "title": ["b"]}]',
+        '[{"block": "Section", "id": "a", "title": "b", "blocks": 3}]',
+        section('{"block": "Prose", "paragraphs": 3}'),
+        section('{"block": "Prose", "paragraphs": [{"a": 1}]}'),
+        section('{"block": "Table", "title": "t", "columns": ["a"], "rows": []}'),
+        section('{"block": "Table", "title": "t", "columns": [{"block": "Column", "name": "a"}], "rows": [[1, 2]]}'),
+        section('{"block": "Table", "title": "t", "columns": [{"block": "Column", "name": "a"}], "rows": [[[1]]]}'),
+        section(
+            '{"block": "Table", "title": "t", "columns": [{"block": "Column", "name": "a", "kind": "x"}], "rows": []}'
+        ),
+        chart('{"block": "Series", "name": "s", "x": [0, 1], "y": [1]}'),
+        chart('{"block": "Series", "name": "s", "x": [0], "y": ["one"]}'),
+        chart('{"block": "Series", "name": ["s"], "x": [0], "y": [1]}'),
+        section('{"block": "Groups", "source": "s", "columns": [], "groups": [{"step": 1}]}'),
     ],
 )
 def test_anything_else_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:

@@ -77,6 +77,21 @@ def test_the_console_shows_every_block_but_charts() -> None:
     assert "remedy: none" not in text
 
 
+def test_a_narrow_console_folds_figures_and_cuts_none() -> None:
+    table = Table("T", [Column(f"estimator{n}") for n in range(8)], [["canon_dynamic"] * 8])
+    out = io.StringIO()
+    print_sections([Section("s", "Heading", [table])], Console(file=out, width=60, color_system=None))
+    assert "…" not in out.getvalue()
+
+
+def test_a_long_finding_keeps_its_indent() -> None:
+    finding = dict.fromkeys(("check", "title", "evidence", "threshold", "remedy"), "word " * 30) | {"level": "warn"}
+    lines = [line for line in printed(Findings([finding])).splitlines() if "word" in line]
+    assert len(lines) > 6
+    assert lines[0].startswith("warn    word")
+    assert all(line.startswith("        ") for line in lines[1:])
+
+
 def test_the_console_shows_markup_and_escapes_as_text() -> None:
     text = "[red]x[/red] \x1b]0;title\x07 \u202e"
     finding = dict.fromkeys(("check", "title", "evidence", "threshold", "remedy"), text) | {"level": "fail"}

@@ -11,8 +11,10 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -140,6 +142,9 @@ class Section:
     folded: bool = False
 
 
+_GROUP = {"step", "group", "prompt", "sentence", "tags", "responses"}
+_RESPONSE = {"text", "values", "why"}
+
 SECTIONS_FILE = "sections.json"
 """What `upside compare` and `upside microscope` leave in their output folder for `upside report`."""
 _TYPES: dict[str, type] = {
@@ -158,10 +163,43 @@ def load(path: Path) -> list[Section]:
         found = [_built(item) for item in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: no sections of an Upside analysis ({error})") from None
-    whole = all(isinstance(s, Section) and all(isinstance(b, Block) for b in s.blocks) for s in found)
-    if not whole:
-        raise ValueError(f"{path}: no sections of an Upside analysis")
+    wrong = [number for number, section in enumerate(found, 1) if not _fits(section, Section)]
+    if wrong:
+        raise ValueError(f"{path}: no sections of an Upside analysis (section {wrong[0]} is none; was it edited?)")
     return found
+
+
+_hints = cache(get_type_hints)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is what the annotation says, all the way down; rows as wide as their table, lists of a series
+    of one length."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if kind is Any or origin is Literal:
+        return kind is Any or value in inside
+    if origin is UnionType:
+        return any(_fits(value, each) for each in inside)
+    if origin is Sequence:
+        return isinstance(value, list | tuple) and all(_fits(item, inside[0]) for item in value)
+    if origin in (dict, Mapping):
+        return isinstance(value, dict) and all(_fits(item, inside[1]) for item in value.values())
+    if not isinstance(value, int | float if kind is float else kind):
+        return False
+    hints = _hints(kind) if kind in _TYPES.values() else {}
+    return all(_fits(getattr(value, name), hint) for name, hint in hints.items()) and _even(value)
+
+
+def _even(block: Any) -> bool:
+    if isinstance(block, Table):
+        return all(len(row) == len(block.columns) for row in block.rows)
+    if isinstance(block, Series):
+        return all(len(part) == len(block.x) for part in (block.y, block.low, block.high) if part is not None)
+    if isinstance(block, Groups):
+        return all(
+            set(group) >= _GROUP and all(set(r) >= _RESPONSE for r in group["responses"]) for group in block.groups
+        )
+    return True
 
 
 def _plain(value: Any) -> Any:

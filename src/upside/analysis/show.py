@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -76,7 +76,8 @@ def _print(block: Block, out: Any) -> None:
     if isinstance(block, Table):
         table = RichTable(title=_text(block.title), title_justify="left")
         for column in block.columns:
-            table.add_column(_text(column.name), justify="left" if column.kind == "text" else "right")
+            justify: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+            table.add_column(_text(column.name), justify=justify, overflow="fold")  # cut short, a figure is lost
         for row in block.rows:
             cells = [cell_text(cell, column) for cell, column in zip(row, block.columns, strict=True)]
             table.add_row(*map(_text, cells))
@@ -97,14 +98,18 @@ def _print(block: Block, out: Any) -> None:
 
 
 def _print_finding(finding: dict[str, Any], out: Any) -> None:
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     level = str(finding["level"])
     check, evidence = _text(f"{finding['check']}: ", "bold"), _text(str(finding["evidence"]))
-    out.print(Text.assemble((f"{level:<8}", LEVELS[level]), check, evidence))
+    grid = RichTable.grid(padding=(0, 1))
+    grid.add_column(width=7)
+    grid.add_row(Text(level, LEVELS[level]), Text.assemble(check, evidence))
     if level in ("warn", "fail"):
-        out.print(_text(f"        threshold: {finding['threshold']}", "dim"))
-        out.print(_text(f"        remedy: {finding['remedy']}"))
+        grid.add_row("", _text(f"threshold: {finding['threshold']}", "dim"))
+        grid.add_row("", _text(f"remedy: {finding['remedy']}"))
+    out.print(grid)
 
 
 def _text(text: str, style: str = "") -> Any:

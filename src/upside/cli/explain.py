@@ -48,6 +48,7 @@ def explain(
     from upside.analysis.explaining.console import print_groups
 
     found = read_log(log, read_mapping(maps) or None, lengths)
+    kind = kind and kind.replace(" ", "_").replace("-", "_")  # shown without the underscore
     if step is None and prompt is None and kind is None and found.steps:
         step = found.steps[-1]
     many = 10**12 if full else 2_000_000

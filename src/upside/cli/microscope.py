@@ -19,7 +19,7 @@ from upside.cli.arguments import whole_numbers
 @click.option("--group-size", metavar="G,G,…", default="2,4,8,16", show_default=True, help="Responses a prompt.")
 @click.option("--problems", type=int, default=64, show_default=True, help="How many prompts of the data.")
 @click.option("--samples", type=int, default=128, show_default=True, help="Responses drawn to each prompt.")
-@click.option("--prompts-per-batch", type=int, default=16, show_default=True, help="As in training.")
+@click.option("--prompts-per-batch", type=int, default=None, help="As in training. [default: 16, or a divisor below]")
 @click.option(
     "--aggregate",
     type=click.Choice(["sum", "sequence", "token"]),

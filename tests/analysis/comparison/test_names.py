@@ -43,6 +43,7 @@ def test_a_mapping_names_them() -> None:
         ([""], "list is empty"),
         (["grpo,,rloo"], "nothing between"),
         (["grpo,grpo"], "'grpo' stands twice"),
+        (["=rloo"], "'=rloo'"),
         (["a>b=grpo"], "cannot read 'b=grpo'"),
         (["grpo,canom_inter"], "'canom_inter': unknown estimator or stage 'canom_inter'. Did you mean 'canon_inter'"),
         (["canon:mu=0.5,mu=2"], "stands twice"),

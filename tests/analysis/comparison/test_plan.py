@@ -120,6 +120,12 @@ def test_one_comparison_at_a_time_in_a_folder_and_one_process_a_run(tmp_path: Pa
     again.close()
 
 
+def test_an_output_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ComparisonError, match=r"taken is no folder to write to .*; give another"):
+        compare(estimators=["grpo"], seeds=1, output=tmp_path / "taken")
+
+
 def test_the_environment_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     found = [environment(2, slot) for slot in range(3)]

@@ -75,7 +75,7 @@ def test_accuracy_and_the_paired_difference(two: Comparison) -> None:
     assert pair.difference.value == 0.25
     # t over the seeds' differences 0.125 and 0.375: standard error 0.125, t(1) = 12.706
     assert (pair.difference.low, pair.difference.high) == (-1, 1)  # 0.25 ± 1.588; no accuracies differ by more
-    assert pair.detectable == pytest.approx(0.942, abs=1e-3)
+    assert pair.detectable is None  # 11.55 standard deviations of 0.1768 are more than accuracies can differ by
     assert pair.difference.p == pytest.approx(0.2952, abs=1e-4)  # t = 2
     assert pair.adjusted == pair.difference.p  # one comparison
     assert pair.within_noise
@@ -159,6 +159,19 @@ def test_a_clear_difference_is_called_better_and_p_is_corrected(tmp_path: Path) 
     said = texts(found)
     assert any(text.startswith("aapo: 91.7 points above grpo") and text.endswith("BETTER.") for text in said)
     assert "rloo: the same as grpo in every answer." in said
+
+
+def test_a_run_that_lacks_an_evaluation_or_prompts(tmp_path: Path) -> None:
+    runs = planned(tmp_path, seeds=(0,))
+    for run in runs:
+        write(run, [(1, 1, 0, 0), (1, 1, 1, 1)])
+    (runs[1].folder.rollouts / "step-00004.parquet").unlink()
+    prompts = from_runs(runs, "grpo").checks[1]
+    assert (prompts.equal, prompts.evidence) == (False, "other prompts: aapo (seed 0) and grpo (seed 0) from step 4")
+    lines = runs[1].folder.held_out_file.read_text().splitlines(keepends=True)
+    runs[1].folder.held_out_file.write_text("".join([lines[0], lines[2]]))
+    with pytest.raises(ComparisonError, match=r"of aapo, seed 0, has other evaluations .* delete its folder"):
+        from_runs(runs, "grpo")
 
 
 def test_problems_that_some_run_could_not_judge_are_left_out(tmp_path: Path) -> None:

@@ -46,6 +46,14 @@ def test_paired_difference_is_wider_where_problems_differ() -> None:
     assert found.p == pytest.approx(0.391, abs=5e-4)  # t = 1
 
 
+def test_seeds_that_differ_by_the_same_by_chance_leave_noise() -> None:
+    # both seeds gain one answer of four, another one each: MS_seeds 0, MS_problems 1/6, MS_rest 1/3, so SE = sqrt(1/24)
+    found = st.paired_difference(np.array([[1.0, 0, 0, 0], [0, 1.0, 0, 0]]))
+    assert found.high - found.value == pytest.approx(3.182446 * math.sqrt(1 / 24))  # t(3)
+    assert found.p == pytest.approx(0.308, abs=5e-4)  # t = 1.2247
+    assert found.spread == pytest.approx(math.sqrt(1 / 12))  # not 0, which would say that any difference is told
+
+
 def test_paired_difference_of_one_seed_and_of_equals() -> None:
     assert st.paired_difference(np.array([[0.5, 1.0]])) == st.Paired(0.75)
     equal = st.paired_difference(np.zeros((3, 4)))
@@ -85,6 +93,17 @@ def test_seeds_needed_at_the_ends() -> None:
     assert st.seeds_needed(1e-4, 1.0) is None
     assert st.seeds_needed(1.0, 0.0) == 2
     assert st.power(st.detectable(2.0, 5) / 2.0, 5) == pytest.approx(0.8)
+    assert st.seeds_needed(8.0, 1.0) == 3  # power 63% with 2
+
+
+def test_two_seeds_tell_what_their_t_test_tells() -> None:
+    told = st.detectable(1.0, 2)
+    draw = np.random.default_rng(0).normal(told, 1, (100_000, 2))
+    t = draw.mean(1) / np.abs(draw[:, 0] - draw[:, 1]) * 2  # mean over s / sqrt(2), s = |a - b| / sqrt(2)
+    assert (np.abs(t) > 12.7062).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_spread_of_a_few_seeds() -> None:
     low, high = st.spread_range(1.0, 3)  # chi2(2): 10% at 0.2107, 90% at 4.6052
     assert (low, high) == (
         pytest.approx(math.sqrt(2 / 4.6052), rel=1e-4),

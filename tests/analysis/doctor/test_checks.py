@@ -262,6 +262,34 @@ def test_a_want_of_signal_at_the_end_of_a_good_run_is_no_fault() -> None:
         assert level(check, log) == "ok", check
 
 
+def test_a_first_update_that_breaks_the_model_is_named_before_what_follows_from_it() -> None:
+    """30% right at the first step, none ever after; the healthy log has that first step and goes on."""
+    broken = rewards(np.where(STEP == 1, right(np.full(STEPS, 0.3)), 0.0))
+    broken = replace(broken, metrics=[])
+    found = diagnose(broken, only=["too_hard_groups", "reward_spread", "reward_collapse", "vanishing_advantages"])
+    assert [finding["check"] for finding in found.at("fail")] == ["reward_collapse", "too_hard_groups", "reward_spread"]
+    assert found.findings[0]["evidence"] == "mean reward 0.275 at step 1, 0.000 at best after"
+    assert diagnose(keep(broken, STEP <= 12), only=["reward_collapse"]).exit_code == 1
+    assert diagnose(keep(replace(healthy(), metrics=[]), STEP <= 25), only=["reward_collapse"]).exit_code == 0
+
+
+def test_a_reward_that_never_pays_is_neither_hard_prompts_nor_a_reset() -> None:
+    log = change(replace(healthy(), metrics=[]), reward=np.zeros(N), advantage=np.zeros(N))
+    log = replace(log, table=log.table.drop_columns(["correct", "outcome"]))
+    found = {finding["check"]: finding for finding in diagnose(log).findings}
+    assert found["reward_spread"]["level"] == "fail"
+    assert found["reward_spread"]["evidence"] == "the rewards of every step are all equal"
+    assert found["too_hard_groups"]["level"] == "unknown"
+    assert found["sudden_reset"]["level"] == "ok"
+    assert diagnose(keep(log, STEP <= 6), only=["reward_spread"]).exit_code == 1
+
+
+def test_an_infinite_reward_is_no_number() -> None:
+    values = np.where(np.arange(N) == 100, np.inf, healthy().numbers("reward"))
+    found = diagnose(change(healthy(), reward=values), only=["not_finite"])
+    assert (found.exit_code, found.findings[0]["steps"]) == (1, [2])
+
+
 def test_a_prompt_drawn_twice_with_two_ids_is_no_fault() -> None:
     log = change(healthy(), prompt=GROUP % 5, prompt_text=[f"p{code}" for code in GROUP % 5])  # each twice a step
     assert level("split_groups", log) == "ok"

@@ -53,8 +53,9 @@ def test_what_it_says(tmp_path: Path) -> None:
     assert "fail kl_blowup: 0.015 nats at first, 6.889 recently" in flat
     assert "threshold: warn from 0.5 nats per token recently" in flat
     assert "remedy: a higher beta" in flat
-    assert "unknown (the log lacks what they read:" in flat
+    assert "unknown (too few steps, or not in the log:" in flat
     assert "reward_not_moving" not in flat.split("Diagnosis")[1].split("fail kl_blowup")[1]
+    assert "(too few steps" not in doctor(tmp_path / "sick.jsonl", "--all")[1]  # they are listed
     assert "ok reward_not_moving: mean reward" in " ".join(doctor(tmp_path / "sick.jsonl", "--all")[1].split())
 
 
@@ -70,6 +71,7 @@ def test_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--only", "truncation", "--skip", "truncation"], "no check is left"),
         (["--only", "kl_blow"], "there is no check 'kl_blow'; did you mean kl_blowup?"),
         (["--set", "kl_blowup.high=1"], "kl_blowup has no threshold 'high'; it has warn, fail, growth"),
         (["--set", "kl_blowup.fail=much"], "kl_blowup.fail: 'much' is no number"),

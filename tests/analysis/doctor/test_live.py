@@ -79,6 +79,14 @@ def test_a_continued_run_remembers_what_was_told_and_looks_at_the_same_window(fo
     assert rest == []
 
 
+def test_the_window_is_bounded_in_memory(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MEMORY", 3 * step(1, 0.0)[1].nbytes)
+    doctor = Live(folder, {"steps": 9}, print)
+    for at in range(1, 10):
+        doctor.step(*step(at, 0.0))
+    assert [table["step"][0].as_py() for table in doctor._tables] == [7, 8, 9]
+
+
 def test_a_check_that_breaks_ends_the_looking_and_not_the_run(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

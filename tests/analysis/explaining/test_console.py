@@ -85,6 +85,11 @@ def test_the_command(file: Path) -> None:
     assert result.output.startswith("step 1, group 4")
 
 
+def test_a_kind_is_read_as_it_is_shown(file: Path) -> None:
+    for kind in ("too_hard", "too-hard", "too hard"):
+        assert "no group is too_hard" in call(str(file), "--map", "reward=score", "--kind", kind).output
+
+
 def test_a_group_that_is_not_there(file: Path) -> None:
     result = call(str(file), "--map", "reward=score", "--step", "9")
     assert result.exit_code == 2

@@ -71,6 +71,8 @@ def test_kinds_that_the_estimator_tells(log_of) -> None:
         {"mixed", "extreme", "attenuated"},
         {"mixed", "flipped", "attenuated"},
     ]
+    limited = explain_groups(log_of([*rewards, *rewards]), "dr_grpo > reference_margin", kind="flipped", limit=1)
+    assert (limited.total, limited.note.rpartition("Shown: ")[2]) == (2, "1 of 2 groups, the most telling.")
     longer = [{"rewards": [1.0, 0.0], "length": [20.0, 10.0]}]
     assert tags(explain_groups(log_of(longer), "adora_amplify")) == [{"mixed", "extreme", "amplified"}]
 
@@ -104,6 +106,13 @@ def test_the_run_names_its_estimator(log_of) -> None:
     assert "the others' mean" in explain_groups(log, step=2).groups[0]["responses"][0]["why"]
     assert explain_groups(log_of(LOG)).note == "Explained by grpo: the log names no estimator."
     assert explain_groups(log, "opo").note == "Explained by opo."
+
+
+def test_a_run_whose_estimator_is_not_there_is_named(log_of) -> None:
+    log = log_of([{"rewards": [1.0, 0.0]}], recipe={"estimator": "grpo > of_somebody"})
+    with pytest.raises(ValueError, match=r"^a/log: its estimator cannot be built here \(.*of_somebody.*name another$"):
+        explain_groups(log)
+    assert len(explain_groups(log, "rloo").groups) == 1
 
 
 def test_other_logged_advantages_are_told(log_of) -> None:

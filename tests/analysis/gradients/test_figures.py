@@ -110,6 +110,11 @@ def test_figures_by_hand():
     assert shown.resolved
 
 
+def test_a_share_of_all_is_1_at_any_number_of_batches():
+    alike = SoftmaxBandit(torch.zeros(6, 2), torch.ones(6, 2).double())
+    assert measure(alike.sample(8), ["grpo"], [2], prompts_per_batch=1)[0].idle.value == 1  # not six times 1/6
+
+
 def test_noise_alone_is_not_resolvable():
     draw = torch.Generator().manual_seed(0)
     v, o = torch.randn(8, 50, generator=draw).numpy(), torch.randn(8, 50, generator=draw).numpy()

@@ -117,6 +117,7 @@ def test_a_model_that_is_never_right_has_nothing_to_compare(model, tmp_path):
             "estimators: canon:metric=novelty needs novelty, which the microscope does not have",
         ),
         (["--projection", "0"], "projection must be at least 1 dimension, got 0"),
+        (["--problems", "0"], "problems must be at least 1 prompt, got 0"),
     ],
 )
 def test_errors_are_one_line_before_a_model_is_loaded(arguments, message):
@@ -124,3 +125,8 @@ def test_errors_are_one_line_before_a_model_is_loaded(arguments, message):
     assert done.exit_code == 2
     assert done.output.startswith(f"Error: {message}")
     assert done.output.count("\n") == 1
+
+
+def test_prompts_per_batch_fits_the_prompts_by_default() -> None:
+    found = microscope("bundled", estimators=["rloo"], group_sizes=[2], problems=6, samples=8)
+    assert found.settings["prompts_per_batch"] == 6

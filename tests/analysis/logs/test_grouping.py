@@ -12,6 +12,8 @@ from upside.analysis.logs.grouping import by_prompt, codes, pair_codes
 def test_codes_and_pairs() -> None:
     assert codes(pa.chunked_array([pa.array(["b", None]), pa.array(["a", "b"])])).tolist() == [0, -1, 1, 0]
     assert pair_codes(np.array([2, 1, 2, 1]), np.array([0, 0, 0, 5])).tolist() == [2, 0, 2, 1]
+    late = np.array([2**53 - 1, 2**53, 2**53])  # times its width this is beyond int64
+    assert pair_codes(late, np.array([0, 4000, 0])).tolist() == [0, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,37 @@ def test_csv_under_other_names(read: Any) -> None:
         ("log.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("log.tsv", CSV.replace(",", "\t")),
         ("log.csv", "\ufeff" + CSV.replace(",", ";")),
+        ("log.csv", CSV.encode("utf-16")),
     ],
 )
 def test_same_table_in_other_clothes(read: Any, name: str, data: str | bytes) -> None:
     assert read(name, data).table.to_pydict() == read("plain.csv", CSV).table.to_pydict()
+
+
+@pytest.mark.parametrize("name", ["problem_id", "uid", "question", "prompt_text"])
+def test_rows_of_responses_are_no_rows_of_steps(read: Any, name: str) -> None:
+    assert len(read("log.csv", f"step,{name},reward,length\n1,a,1,10\n1,a,0,20\n")) == 2
+
+
+def test_ids_beyond_a_double_stay_apart(read: Any) -> None:
+    rows = [{"group": 2**64 - 1 - i // 2, "reward": i % 2} for i in range(4)]
+    log = read("log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert log.codes("group").tolist() == [0, 0, 1, 1]
+
+
+def test_rewards_that_are_flags(read: Any) -> None:
+    assert read("log.csv", "group,reward\na,True\na,false\na,1.0\n").numbers("reward").tolist() == [1, 0, 1]
+
+
+def test_lines_that_end_as_on_an_old_mac(read: Any) -> None:
+    assert read("log.csv", "group,reward\ra,1\ra,0\r").numbers("reward").tolist() == [1, 0]
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    table = pa.table([["a"], [1.0], [2.0]], names=["group", "reward", "reward"])
+    pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
+    with pytest.raises(LogError, match="'reward' stands twice; rename one"):
+        read_log(tmp_path / "log.parquet")
 
 
 def test_map(read: Any) -> None:
@@ -116,6 +143,11 @@ def test_bytes_that_are_no_text(read: Any, tmp_path: Path) -> None:
         ("a.csv", "uid,reward\np,1\nq,good\n", "row 2: reward 'good' is no number"),
         ("a.jsonl", '{"uid":1,"reward":1}\n{"uid":1,"reward":Infinity}\n', "row 2: reward 'inf' is infinite"),
         ("a.csv", "uid,reward,step\np,1,1\np,1,1.5\n", "row 2: step 1.5 is no step"),
+        ("a.csv", "uid,reward,step\np,1,1\np,1,1e300\n", "row 2: step 1e.300 is no step"),
+        ("a.csv", "uid,reward,length\np,1,1\np,1,-2\n", "row 2: length '-2' is negative"),
+        ("a.csv", "prompt,reward\np,0\n,1\n", "row 2: prompt is missing; without group ids"),
+        ("a.jsonl", '{"prompt":"p","reward":0}\n{"reward":1}\n', "row 2: prompt is missing; without group ids"),
+        ("a.jsonl", '{"x":' + "[" * 100_000 + "\n", "line 1: no JSON"),
         ("a.csv", "uid,reward\np,0\n,1\n", "row 2: uid is missing"),
         ("a.jsonl", '{"uid":1.5,"reward":1}\n{"uid":NaN,"reward":1}\n', "row 2: uid is missing"),
         ("a.csv", "response,reward\nx,1\n", "neither group ids nor prompts"),
@@ -143,6 +175,7 @@ def test_what_is_wrong_is_said(read: Any, name: str, data: str | bytes, said: st
         ({"reward": "scor"}, "no column 'scor'. Did you mean 'score'"),
         ({"rewrad": "score"}, "'rewrad' is nothing a log holds. Did you mean 'reward'"),
         ({"reward": "score+frmat"}, "no column 'frmat'"),
+        ({"reward": "1.2.3*score"}, "no column '1.2.3.score'"),
     ],
 )
 def test_a_wrong_map_is_said(read: Any, mapping: dict[str, str], said: str) -> None:

@@ -94,6 +94,20 @@ def test_sections_of_another_analysis_stand_beside_a_run(tmp_path: Path, visit: 
     assert len(ids) == len(set(ids))
 
 
+def test_a_comparison_shows_what_the_doctor_finds_in_its_runs(tmp_path: Path, visit: Visit) -> None:
+    folder = tmp_path / "comparison"
+    run_folder(folder / "runs" / "a-s0")
+    run_folder(folder / "runs" / "b-s0")
+    blocks.save(sections(), folder / blocks.SECTIONS_FILE)
+    page = visit(report([folder], tmp_path / "page.html"))
+    rows = page.locator("#diagnoses tbody tr")
+    assert [rows.nth(i).locator("td, th").first.inner_text() for i in range(rows.count())] == ["a-s0", "b-s0"]
+    troubled = sum(rows.nth(i).locator("td, th").last.inner_text() != "–" for i in range(rows.count()))
+    assert page.locator("main > *").filter(has_text="Diagnosis: ").count() == troubled
+    both = visit(report([folder, folder / "runs" / "a-s0"], tmp_path / "both.html"))
+    assert both.locator("#diagnoses tbody tr").count() == 2
+
+
 def test_a_page_that_grows_too_large_holds_fewer_groups_and_says_so(
     tmp_path: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +158,7 @@ def test_the_command_names_its_file(tmp_path: Path) -> None:
         (["run", "--baseline", "other"], "baseline: other is no run among the paths: run"),
         (["run", "run2", "--baseline", "run"], "baseline: run shares no held-out evaluation"),
         (["run", "--output", "run"], "output: run is a folder"),
+        (["run", "--output", "/dev/null"], "output: /dev/null is no ordinary file"),
         (["empty"], "empty"),
         (["broken"], "broken/sections.json: no sections of an Upside analysis"),
     ],

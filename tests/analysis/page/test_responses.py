@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,14 @@ def lengths(page: Any) -> list[str]:
     return page.locator(".group[open] tbody tr:first-child td:nth-child(5)").all_inner_texts()
 
 
+def cpu_seconds(page: Any) -> float:
+    """What the page's process has used, from its start until its responses were shown."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    return found["ProcessTime"]
+
+
 @pytest.fixture
 def page(visit: Visit) -> Any:
     return visit(render("t", sections()))
@@ -36,9 +43,9 @@ def test_the_numbers_are_those_of_the_log(page: Any) -> None:
     assert shown(page) == ALL
     rows = page.locator(".group[open] tbody tr:first-child").all_inner_texts()
     assert [row.split("\t")[1:] for row in rows] == [
-        ["1", "1.00", "✓ yes", "12", "+1.500", "seven apples"],
-        ["2", "0.00", "✕ no", "30", "-0.500", "eight pears"],
-        ["3", "0.00", "✕ no", "7", "-1.000", "nine plums"],
+        ["0", "1.00", "✓ yes", "12", "+1.500", "seven apples"],
+        ["1", "0.00", "✕ no", "30", "-0.500", "eight pears"],
+        ["2", "0.00", "✕ no", "7", "-1.000", "nine plums"],
     ]
     assert page.locator(".strip").first.get_attribute("aria-label") == "1 of 3 correct"
     assert "sentence of 3+4" in page.locator(".group").first.inner_text()
@@ -155,14 +162,14 @@ def test_100_kb_on_one_line_wraps_and_is_not_slow(visit: Visit) -> None:
     page = visit(render("t", [Section("r", "R", [Groups("g", COLUMNS, [
         group(1, 0, "p", [], [response(text, 1, True, 9, 0.1), response("y" * 100_000, 0, False, 9, -0.1)])
     ])])]), width=360)  # fmt: skip
-    assert "x" * 1 in page.locator("td.snippet").first.inner_text()
-    start = time.monotonic()
+    assert page.locator("td.snippet").first.inner_text().startswith("x<&x<&")
+    before = cpu_seconds(page)
     page.locator(".unfold").first.click()
     page.locator(".unfold").nth(1).click()
     assert page.locator(".detail pre").first.evaluate("(node) => node.textContent.length") == 102_000
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.locator(".detail pre").nth(1).evaluate("(node) => node.scrollWidth <= node.clientWidth")
-    assert time.monotonic() - start < 3
+    assert cpu_seconds(page) - before < 2
 
 
 def test_many_groups_are_shown_a_page_at_a_time(visit: Visit) -> None:
@@ -187,9 +194,6 @@ def test_200_steps_of_128_responses_are_below_15_mb_and_open_in_3_s(visit: Visit
     ]  # fmt: skip
     html = render("t", [Section("r", "R", [Groups("g", COLUMNS, made)])])
     assert len(html.encode()) < 15e6
-    took = []
-    while len(took) < 3 and min(took, default=9) > 3:  # other work on the machine may delay one
-        page = visit(html)
-        assert page.locator(".group").count() == 20
-        took.append(page.evaluate("performance.getEntriesByName('responses')[0].startTime / 1000"))
-    assert min(took) < 3
+    page = visit(html)
+    assert page.locator(".group").count() == 20
+    assert cpu_seconds(page) < 3  # of CPU: the wall clock is other tests' too

@@ -71,6 +71,11 @@ def test_unscored_responses_stay_out(tmp_path: Path) -> None:
     assert found.figures["estimators"]["rloo"]["size"] == pytest.approx(1.5)
 
 
+def test_a_log_without_a_single_reward(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="no response has a reward"):
+        replay(log_of(tmp_path, reward=[None] * 8), ["grpo"])
+
+
 def test_mean_weight(tmp_path: Path) -> None:
     assert replay(log_of(tmp_path), ["adora"]).figures["estimators"]["adora"]["mean_weight"] == pytest.approx(0.55)
 

@@ -99,8 +99,12 @@ def _execute(
 @contextmanager
 def _alone(output: Path) -> Iterator[None]:
     """Two comparisons at once in one folder would train the same runs twice."""
-    output.mkdir(parents=True, exist_ok=True)
-    with (output / ".lock").open("a") as lock:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        file = (output / ".lock").open("a")
+    except OSError as error:
+        raise ComparisonError(f"output: {output} is no folder to write to ({error.strerror}); give another") from None
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from upside.analysis.comparison.measured import Measured
 
@@ -41,7 +42,7 @@ def _prompts(runs: Sequence[Measured]) -> Check:
     what = "same prompts in the same order"
     differing = []
     for run, first in _with_first(runs):
-        steps = [at for at, (a, b) in enumerate(zip(run.prompts, first.prompts, strict=False), start=1) if a != b]
+        steps = [at for at, (a, b) in enumerate(zip_longest(run.prompts, first.prompts), start=1) if a != b]
         if steps:
             differing.append(f"{_key(run)} and {_key(first)} from step {steps[0]}")
     if differing:

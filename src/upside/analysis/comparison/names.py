@@ -61,7 +61,7 @@ def _named(part: str) -> tuple[str, str] | None:
     """(NAME, SPEC) of NAME=SPEC, None where the text is no such pair."""
     name, equals, spec = (piece.strip() for piece in part.partition("="))
     head = re.split(r"[:>]", spec)[0].strip()
-    if not equals or re.search(r"[:>]", name) or not _known(head):
+    if not (name and equals) or re.search(r"[:>]", name) or not _known(head):
         return None
     return name, spec
 

@@ -126,6 +126,7 @@ def from_runs(
     if not there:
         reasons = "; ".join(f"{key}: {reason}" for key, reason in (failed or {}).items())
         raise ComparisonError(f"no run has finished, so there is nothing to compare. {reasons}")
+    _same_evaluations(there)
     specs = {run.name: run.recipe.estimator for run in runs}
     by_name = {name: [run for run in there if run.name == name] for name in specs}
     by_name = {name: found for name, found in by_name.items() if found}
@@ -161,6 +162,17 @@ def from_runs(
         missing=missing,
         times={name: _times(found) for name, found in by_name.items()},
     )
+
+
+def _same_evaluations(runs: Sequence[Measured]) -> None:
+    """ComparisonError where a run was evaluated after other steps, or on other numbers of problems, than the first."""
+    shapes = [{mode: (each.steps.tolist(), each.accuracy.shape) for mode, each in run.held_out.items()} for run in runs]
+    for run, shape in zip(runs, shapes, strict=True):
+        if shape != shapes[0]:
+            raise ComparisonError(
+                f"held_out.jsonl of {run.name}, seed {run.seed}, has other evaluations than that of {runs[0].name}, "
+                f"seed {runs[0].seed}: it was changed or is damaged; delete its folder, and the run is made anew"
+            )
 
 
 def _judged(runs: Sequence[Measured]) -> dict[str, np.ndarray]:

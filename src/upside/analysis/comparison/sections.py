@@ -99,7 +99,7 @@ def _note(comparison: Comparison) -> str:
         f"Held-out accuracy on {s['problems']} problems after {s['steps']} steps of {s['responses']} responses, "
         f"{seeds} {', '.join(map(str, s['seeds']))}; {s['mode']}{drawn}. Intervals are 95%: of an accuracy by "
         "bootstrap over seeds and problems, of a difference by t over both, not corrected for the number of "
-        "comparisons; the verdict is (Holm)."
+        "comparisons; the verdict is corrected (Holm)."
     )
 
 
@@ -174,7 +174,7 @@ def _differences(comparison: Comparison) -> Table:
         Column("p", "number", 3, help="Two-sided, of no difference"),
         Column("p (Holm)", "number", 3, help="Corrected for the number of comparisons of this kind"),
         Column("P(better)", "number", 2, help="Over all pairs of runs, Newcombe's 95% interval"),
-        Column("spread", "points", 2, help="Standard deviation of the seeds' differences"),
+        Column("spread", "points", 2, help="Standard deviation of the seeds' differences, no less than answers make"),
         Column("told from", "points", 1, help="The smallest difference that these seeds tell, 80% power"),
         Column(
             "seeds to tell", help="Seeds that would tell a difference of the size seen; range: the spread is uncertain"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
-from scipy.optimize import brentq  # type: ignore[import-untyped]
+from scipy import stats
+from scipy.optimize import brentq
 
 from upside.analysis.blocks import Interval
 
@@ -47,7 +47,7 @@ def bootstrap(accuracy: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -
 @dataclass(frozen=True)
 class Paired:
     """A mean difference with its 95% interval, two-sided p and degrees of freedom. spread: standard deviation of the
-    seeds' differences. All but the value None with one seed."""
+    seeds' differences, at least what the noise of single answers makes it. All but the value None with one seed."""
 
     value: float
     low: float | None = None
@@ -62,12 +62,13 @@ class Paired:
 
 
 def paired_difference(differences: np.ndarray) -> Paired:
-    """Mean of differences paired by seed and problem, (K, P), both taken as drawn from more: the wider of two t
-    intervals, and the larger p. One rests on the K seeds alone, the other on
+    """Mean of differences paired by seed and problem, (K, P), both taken as drawn from more: the widest of three t
+    intervals, and the largest p. One rests on the K seeds alone (MS_seeds), one on
 
         Var = (MS_seeds + MS_problems - MS_rest) / (K P)       two-way random effects
 
-    with Satterthwaite's degrees of freedom, which also knows how unlike the problems are.
+    with Satterthwaite's degrees of freedom, which also knows how unlike the problems are, and one on MS_rest, the noise
+    of single answers: below it seeds are alike by chance, as two of them that differ from the baseline by the same.
     """
     seeds, problems = differences.shape
     mean = float(differences.mean())
@@ -78,9 +79,9 @@ def paired_difference(differences: np.ndarray) -> Paired:
     free = np.array([seeds - 1, problems - 1, (seeds - 1) * (problems - 1)])
     squares = np.array([problems * ((rows - mean) ** 2).sum(), seeds * ((columns - mean) ** 2).sum(), (rest**2).sum()])
     squares /= free
-    spread = float(rows.std(ddof=1))
+    spread = math.sqrt(max(squares[0], squares[2]) / problems)
     total = squares[0] + squares[1] - squares[2]
-    pairs = [(squares[0], float(free[0]))]
+    pairs = [(squares[0], float(free[0])), (squares[2], float(free[2]))]
     if total > 0:
         pairs.append((total, max(seeds - 1.0, float(total**2 / (squares**2 / free).sum()))))
     found = [_t(mean, math.sqrt(square / (seeds * problems)), freedom) for square, freedom in pairs]
@@ -130,9 +131,9 @@ def holm(values: Sequence[float]) -> list[float]:
 def power(effect: float, seeds: int) -> float:
     """Chance that a two-sided paired t test at 5% tells an effect (mean over standard deviation of the differences)."""
     critical = stats.t.ppf((1 + LEVEL) / 2, seeds - 1)
-    shift = abs(effect) * math.sqrt(seeds)
-    found = stats.nct.sf(critical, seeds - 1, shift) + stats.nct.cdf(-critical, seeds - 1, shift)
-    return float(found) if math.isfinite(found) else 1.0  # scipy gives NaN where the shift is far beyond the tails
+    return float(
+        stats.ncf.sf(critical**2, 1, seeds - 1, seeds * effect**2)
+    )  # t squared; SciPy's nct gives NaN at times
 
 
 def seeds_needed(difference: float, spread: float) -> int | None:
@@ -165,11 +166,6 @@ def detectable(spread: float, seeds: int) -> float:
     if spread == 0:
         return 0.0
     return spread * float(brentq(lambda effect: power(effect, seeds) - POWER, 1e-3, 30))
-
-
-def interpolated(x: np.ndarray, y: np.ndarray, at: float) -> float | None:
-    """y at a point of a curve, None outside."""
-    return float(np.interp(at, x, y)) if x[0] <= at <= x[-1] else None
 
 
 def first_reach(x: np.ndarray, y: np.ndarray, target: float) -> float | None:

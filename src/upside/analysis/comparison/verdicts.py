@@ -14,10 +14,10 @@ METHOD = (
     "(Agarwal et al. 2021) recommends for few runs; so is the probability of improvement, P(a run of one is better "
     "than a run of the other), here with Newcombe's interval, which stays wide where all of a few runs win.",
     "With 3 to 5 seeds bootstrap intervals are too narrow, so they decide nothing here. Differences to the baseline "
-    "are paired by seed and by problem; their interval is the wider of two t intervals, one over the seeds, one over "
-    "seeds and problems (two-way random effects), which holds the true difference about as often as it says (simulated "
-    "in docs/compare.md). The p values are corrected for the number of comparisons (Holm); the intervals are not. "
-    "“Better” or “worse” means a corrected p below 0.05, everything else is called within noise.",
+    "are paired by seed and by problem; their interval is the widest of three t intervals, over the seeds, over seeds "
+    "and problems (two-way random effects), and over single answers, and holds the true difference about as often as "
+    "it says (simulated in docs/compare.md). The p values are corrected for the number of comparisons (Holm); the "
+    "intervals are not. “Better” or “worse” means a corrected p below 0.05, everything else is called within noise.",
     "How many seeds it would take: a paired t test at 5% with a power of 80% (non-central t), if the true difference "
     "were the one seen and the seeds spread as these do. A few seeds say little about their own spread, so the range "
     "in parentheses gives the number at the ends of its 80% interval.",
@@ -60,9 +60,9 @@ def _seeds(pair: Pair) -> str:
     told = "no difference" if pair.detectable is None else f"a difference from {100 * pair.detectable:.1f} points on"
     text = f"{len(pair.seeds)} seeds that spread like these tell {told}; one of the size seen takes"
     if pair.needed is None:
-        return f"{text} more than 10,000."
+        return f"{text} more than 10,000 seeds."
     low, high = pair.needed_range
-    return f"{text} about {_count(pair.needed)} ({_count(low)} to {_count(high)})."
+    return f"{text} about {_count(pair.needed)} seeds ({_count(low)} to {_count(high)})."
 
 
 def _count(number: int | None) -> str:

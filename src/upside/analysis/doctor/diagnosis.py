@@ -11,6 +11,12 @@ from upside.analysis.blocks import Findings, Prose, Section
 from upside.analysis.doctor.checks import CHECKS, LEVELS, DoctorError, Level
 from upside.analysis.doctor.view import View
 from upside.analysis.logs import Log
+from upside.sentences import count
+
+SYMPTOMS = (  # what a log shows whatever broke: a collapse, a limit that is too short, a reward that never pays
+    "too_hard_groups", "dead_groups", "reward_spread", "equal_lengths", "concentrated_signal", "vanishing_advantages",
+    "no_update",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,21 +39,19 @@ class Diagnosis:
 
     @property
     def summary(self) -> str:
-        """How many findings there are of each level, and which checks had nothing to read."""
-        fail, warn, ok, unknown = (self.at(level) for level in ("fail", "warn", "ok", "unknown"))
-        text = f"{len(fail)} fail, {len(warn)} warn, {len(ok)} ok, {len(unknown)} unknown"
-        if not unknown:
-            return text
-        return f"{text} (the log lacks what they read: {', '.join(finding['check'] for finding in unknown)})"
+        """How many findings there are of each level."""
+        return ", ".join(f"{len(self.at(level))} {level}" for level in ("fail", "warn", "ok", "unknown"))
 
     def sections(self, everything: bool = True) -> list[Section]:
         """For the console and the page. everything: also the checks that found nothing."""
         shown = self.findings if everything else [*self.at("fail"), *self.at("warn")]
+        unknown = "" if everything else ", ".join(finding["check"] for finding in self.at("unknown"))
+        rest = f" (too few steps, or not in the log: {unknown})" if unknown else ""
         return [
             Section(
                 id="doctor",
                 title="Diagnosis",
-                intro=f"{len(self.findings)} named checks on {self.source}. {self.summary}.",
+                intro=f"{count(len(self.findings), 'named check')} on {self.source}. {self.summary}{rest}.",
                 blocks=[Findings(shown)] if shown else [Prose(["No check found anything wrong."])],
             )
         ]
@@ -72,9 +76,17 @@ def diagnose(
         raise DoctorError(f"{log.source}: neither rollouts nor metrics, so there is nothing to check")
     view = View(log)
     wanted = [name for name in CHECKS if (not only or name in only) and name not in skip]
+    if not wanted:
+        raise DoctorError("only, skip: no check is left")
     findings = [CHECKS[name].finding(view, changed.get(name)) for name in wanted]
+    return Diagnosis(log.source, sorted(findings, key=_place), fail_on)
+
+
+def _place(finding: Mapping[str, Any]) -> tuple[int, int]:
+    """The worst first; of one level what follows from other faults last."""
     order: tuple[Level, ...] = ("fail", "warn", "ok", "unknown")
-    return Diagnosis(log.source, sorted(findings, key=lambda finding: order.index(finding["level"])), fail_on)
+    check = finding["check"]
+    return order.index(finding["level"]), SYMPTOMS.index(check) + 1 if check in SYMPTOMS else 0
 
 
 def _by_check(limits: Mapping[str, float]) -> dict[str, dict[str, float]]:

@@ -45,6 +45,9 @@ def too_easy_groups(view: View, limit: Any) -> Verdict:
 )
 def too_hard_groups(view: View, limit: Any) -> Verdict:
     wrong, dead = view.series("all_wrong_share"), view.series("constant_group_share")
+    spread, right = view.known("reward_std"), view.known("accuracy")
+    if spread is not None and len(spread) and spread.whole == 0 and (right is None or not len(right)):
+        raise Missing("all rewards are equal (`reward_spread`) and the log says nothing of correctness")
     recent = min(wrong.recent, dead.recent)
     return Verdict(graded(recent, limit), f"{recent:.0%} of the recent groups are all wrong and of one reward "
                    f"({min(wrong.early, dead.early):.0%} at first)", wrong.recent_steps)  # fmt: skip

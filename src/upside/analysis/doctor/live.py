@@ -17,6 +17,7 @@ from upside.training.folder import RunFolder
 
 EVERY = 10  # steps between two looks
 WINDOW = 20  # steps whose rollouts are kept; of the steps' numbers all are
+MEMORY = 1 << 28  # bytes that they may take together; beyond it fewer steps are kept
 SKIPPED = ("slow_steps", "reward_plateau")  # the first depends on the machine and not on the seed, the second asks of
 # a whole run whether its end was worth its cost
 
@@ -43,12 +44,15 @@ class Live:
         done = int(self._rows[-1]["step"]) if self._rows else 0
         self._told = [found for found in folder.summary().get("doctor", []) if found["step"] <= done]
         earlier = [folder.rollouts_file(step) for step in range(max(1, done - WINDOW + 1), done + 1)]
-        self._tables = deque((pyarrow.parquet.read_table(file) for file in earlier if file.is_file()), WINDOW)
+        self._tables: deque[pa.Table] = deque(maxlen=WINDOW)
+        for file in earlier:
+            if file.is_file():
+                self._keep(pyarrow.parquet.read_table(file))
 
     def step(self, row: Mapping[str, Any], rollouts: pa.Table) -> None:
         """A step is done. row: its line of metrics.jsonl. rollouts: its responses, as the run folder has them."""
         self._rows.append(dict(row))
-        self._tables.append(rollouts)
+        self._keep(rollouts)
         if self._broken or (row["step"] % EVERY and row["step"] != self.recipe.get("steps")):
             return
         try:
@@ -56,6 +60,11 @@ class Live:
         except Exception as error:
             self._broken = True
             self.tell(f"doctor: looks no more, the run goes on ({type(error).__name__}: {error})")
+
+    def _keep(self, rollouts: pa.Table) -> None:
+        self._tables.append(rollouts)
+        while len(self._tables) > 1 and sum(table.nbytes for table in self._tables) > MEMORY:
+            self._tables.popleft()
 
     def _look(self, step: int) -> None:
         log = Log(

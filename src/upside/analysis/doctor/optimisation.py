@@ -114,7 +114,8 @@ def gradient_spikes(view: View, limit: Any) -> Verdict:
 
 @check(
     title="Numbers that are none",
-    looks_at="loss, gradient norm, learning rate, KL, entropy and reward by step; a logged count of NaN",
+    looks_at="loss, gradient norm, learning rate, KL, entropy and reward by step; each response's reward; a logged "
+    "count of NaN",
     rule="fail from {fail:g} step: NaN or infinity, which a step with it writes into every weight",
     remedy="go back to the checkpoint before the first of them; dtype=float32 for a trial, a lower lr, max_grad_norm; "
     "look for empty responses and rewards that are not finite",
@@ -123,8 +124,11 @@ def gradient_spikes(view: View, limit: Any) -> Verdict:
 def not_finite(view: View, limit: Any) -> Verdict:
     view.series("loss" if view.known("loss") is not None else "reward")
     logged = {name for name in UPDATE if sum(name in row for row in view.metrics) > len(view.metrics) / 2}
-    bad = [row.get("step", index) for index, row in enumerate(view.metrics, 1) if _broken(row, logged)]
-    return Verdict(graded(len(bad), limit), f"{len(bad)} of {len(view.metrics)} steps hold NaN or infinity", bad[:10])
+    bad = {int(row.get("step", index)) for index, row in enumerate(view.metrics, 1) if _broken(row, logged)}
+    if len(view.log):
+        bad |= set(view.log.codes("step")[np.isinf(view.log.numbers("reward"))].tolist())
+    steps = max(len(view.metrics), len(view.log.steps))
+    return Verdict(graded(len(bad), limit), f"{len(bad)} of {steps} steps hold NaN or infinity", sorted(bad)[:10])
 
 
 def _broken(row: dict[str, Any], names: set[str]) -> bool:

@@ -60,15 +60,23 @@ def reward_plateau(view: View, limit: Any) -> Verdict:
     title="The reward fell back",
     looks_at="mean reward by step",
     rule="warn where the recent mean lies {warn:.0%} of the best gain below the best window, fail from {fail:.0%}, "
-    "if that is {errors:g} standard errors or more: a policy that loses what it had learned has broken",
+    "if that is {errors:g} standard errors or more: a policy that loses what it had learned has broken; fail where no "
+    "later step reaches {once:.0%} of the first",
     remedy="go back to a checkpoint before it (checkpoints/, save_every); lower lr, add warmup, beta > 0 or a smaller "
     "epsilon_high; look at entropy, KL and gradient norms around that step",
     warn=0.3,
     fail=0.6,
     errors=4,
+    once=0.1,
 )
 def reward_collapse(view: View, limit: Any) -> Verdict:
-    reward = view.series("reward").trend()
+    reward = view.series("reward")
+    if _lost_at_once(view, limit):
+        text = (
+            f"mean reward {reward.values[0]:.3f} at step {reward.steps[0]}, {reward.values[1:].max():.3f} at best after"
+        )
+        return Verdict("fail", text, reward.steps[:2].tolist())
+    reward = reward.trend()
     means = reward.rolling()
     top = int(means.argmax())
     drop = float(means[top] - means[-1])
@@ -79,6 +87,18 @@ def reward_collapse(view: View, limit: Any) -> Verdict:
     if gained <= 0 or drop < limit.errors * noise:
         return Verdict("ok", text)
     return Verdict(graded(drop / gained, limit), text, [int(reward.steps[top]), int(reward.steps[-1])])
+
+
+def _lost_at_once(view: View, limit: Any) -> bool:
+    """Whether the first step's update left next to nothing of its reward (10 steps tell), beyond the noise of its
+    responses."""
+    reward, spread = view.series("reward"), view.known("reward_std")
+    if len(reward) < 10 or spread is None or not len(spread) or not len(view.log):
+        return False
+    low = float(reward.values.min())
+    first, later = float(reward.values[0]) - low, float(reward.values[1:].max()) - low
+    noise = float(spread.values[0]) / np.sqrt(len(view.log) / len(view.log.steps))
+    return first > limit.errors * noise and later <= limit.once * first
 
 
 @check(
@@ -102,7 +122,9 @@ def sudden_reset(view: View, limit: Any) -> Verdict:
     noise = float(np.std(np.diff(reward.values)) / np.sqrt(width))
     gained, lost = means[before] - means[0], means[before] - means[after]
     fell, back = levels[0] - levels[before], levels[after] - levels[before]
-    jump = (lost >= limit.fail * gained) & (lost >= limit.errors * noise) & (fell > 0) & (back >= fell / 2)
+    jump = (
+        (gained > 0) & (lost >= limit.fail * gained) & (lost >= limit.errors * noise) & (fell > 0) & (back >= fell / 2)
+    )
     if not jump.any():
         return Verdict("ok", "no step undoes what was learned")
     at = int(np.flatnonzero(jump)[0])
@@ -152,12 +174,15 @@ def _other_terms(view: View) -> list[Series]:
     looks_at="standard deviation of the rewards by step",
     rule="warn where the recent spread is {warn:.0%} of the first or less, fail at {fail:.0%}; not where nearly "
     "all responses are right: without differences there is nothing to learn from",
-    remedy="harder or easier prompts, a finer reward, a higher temperature; look at a few groups with `upside explain`",
+    remedy="harder or easier prompts, a finer reward, a higher temperature; look at a few groups with "
+    "`upside explain`; where they never differed: does the model ever write what the reward function pays for?",
     warn=0.2,
     fail=0.02,
 )
 def reward_spread(view: View, limit: Any) -> Verdict:
-    spread = view.series("reward_std").trend()
+    spread = view.series("reward_std")
+    if spread.whole > 0 or len(spread) < spread.width:
+        spread = spread.trend()
     text = f"standard deviation {spread.early:.3f} at first, {spread.recent:.3f} recently"
     if spread.whole == 0:
         text = "the rewards of every step are all equal"

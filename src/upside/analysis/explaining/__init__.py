@@ -42,7 +42,7 @@ def explain_groups(
     if limit is not None and limit < 1:
         raise ValueError(f"limit={limit} must be at least 1 group, or None for all")
     own = log.recipe.get("estimator")
-    chain = build(estimator or own or "grpo")
+    chain = build(estimator) if estimator else _own(log, own or "grpo")
     catalog = Catalog(log)
     found = catalog.find(step, group, prompt, kind)
     steps = np.unique(catalog.step[found]).tolist()
@@ -52,11 +52,23 @@ def explain_groups(
     chosen = instructive(kinds, limit)
     columns, groups = _groups(catalog, looked, [candidates[i] for i in chosen], [kinds[i] for i in chosen], characters)
     notes = [f"Explained by {chain}" + ("." if estimator or own else ": the log names no estimator.")]
-    if len(groups) < len(found):
-        notes.append(f"Shown: {len(groups):,} of {len(found):,} groups, the most telling.")
+    total = len(candidates) if kind in TRACED else len(found)
+    if len(groups) < total:
+        notes.append(f"Shown: {len(groups):,} of {total:,} groups, the most telling.")
+    if kind in TRACED and len(looked) < len(steps):
+        notes.append(f"Looked for in {len(looked):,} of {len(steps):,} steps.")
     if estimator is None:
         notes += _against_logged(looked)
-    return Groups(log.source, columns, groups, len(found), " ".join(notes))
+    return Groups(log.source, columns, groups, total, " ".join(notes))
+
+
+def _own(log: Log, spec: str) -> Estimator:
+    try:
+        return build(spec)
+    except ValueError as error:
+        raise ValueError(
+            f"{log.source}: its estimator cannot be built here ({error}); import what registers it, or name another"
+        ) from None
 
 
 def _trace(catalog: Catalog, chain: Estimator, steps: list[int]) -> dict[int, Traced]:

@@ -115,7 +115,7 @@ def _mean(values: Array) -> Array:
 
 def interval(trace: Array, back: Callable[[float], float] = float) -> Interval:
     """The estimate and its 95% jackknife-t interval; no ends where a part of it is not defined."""
-    from scipy.stats import t  # type: ignore[import-untyped]
+    from scipy.stats import t
 
     value, without = float(trace[0]), trace[1:]
     if not math.isfinite(value):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from upside.analysis.gradients.sample import Sample
 from upside.chains import Estimator
+from upside.metrics import ZERO
 
 Aggregate = Literal["sum", "sequence", "token"]
 """How the loss adds up tokens: every token counts alike and a response counts by its length (sum: the policy
@@ -71,11 +72,13 @@ def moments(
             scale = token_scale(sample.lengths[prompts, responses].reshape(-1), aggregate)
             gradients = (advantages * scale / len(scores)).float() @ scores  # (E, K)
             norms = gradients.norm(dim=1, keepdim=True)
-            mean[:, block] += gradients / len(batches)
-            unit[:, block] += torch.where(norms > 0, gradients / norms.clamp(min=1e-30), 0.0) / len(batches)
-            square[:, block] += norms[:, 0].double().square() / len(batches)
-            idle[:, block] += (advantages.abs() <= 1e-8).double().mean(1) / len(batches)
+            mean[:, block] += gradients
+            unit[:, block] += torch.where(norms > 0, gradients / norms.clamp(min=1e-30), 0.0)
+            square[:, block] += norms[:, 0].double().square()
+            idle[:, block] += (advantages.abs() <= ZERO).double().mean(1)
             oracle[block] += weights[prompts, responses].reshape(-1).float() @ scores
+        for total in (mean, unit, square, idle):
+            total[:, block] /= len(batches)
     oracle /= sample.prompts * group_size
     oo = _products(oracle, oracle)
     return [

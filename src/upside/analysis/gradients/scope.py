@@ -90,6 +90,11 @@ def measure(
     return found
 
 
+def divisor(prompts: int, most: int = 16) -> int:
+    """The largest number up to `most` that divides the prompts."""
+    return next(n for n in range(min(most, prompts), 0, -1) if prompts % n == 0)
+
+
 def check(group_sizes: Sequence[int], prompts: int, samples: int, prompts_per_batch: int, aggregate: str) -> None:
     """ValueError, naming the setting and the remedy, for what cannot be measured."""
     if not group_sizes or len(set(group_sizes)) < len(group_sizes):
@@ -105,7 +110,7 @@ def check(group_sizes: Sequence[int], prompts: int, samples: int, prompts_per_ba
     if not 1 <= prompts_per_batch <= prompts or prompts % prompts_per_batch:
         raise ValueError(
             f"prompts_per_batch={prompts_per_batch} does not divide the {prompts} prompts; choose a divisor, such as "
-            f"{next(n for n in range(min(16, prompts), 0, -1) if prompts % n == 0)}"
+            f"{divisor(prompts)}"
         )
     if aggregate not in get_args(Aggregate):
         raise ValueError(f"aggregate must be one of {', '.join(get_args(Aggregate))}, got {aggregate!r}")
@@ -121,7 +126,7 @@ def microscope(
     split: Split = "train",
     problems: int = 64,
     samples: int = 128,
-    prompts_per_batch: int = 16,
+    prompts_per_batch: int | None = None,
     aggregate: Aggregate = "sum",
     temperature: float = 1.0,
     max_new_tokens: int | None = None,
@@ -138,10 +143,11 @@ def microscope(
 
     model: "bundled", a folder or a hub id. data, options, split, max_prompt_tokens: one set, as in `run_evaluation`.
     problems: prompts of it. samples: responses drawn to each; every block of them is compared with the oracle of all
-    the others. prompts_per_batch: prompts of one batch, as in training. aggregate: how the loss adds up tokens
-    (`moments.Aggregate`). max_new_tokens: default 96 for the generated tasks, else 2048. projection: dimensions
-    that a gradient is projected to; as many as the model has parameters or more: none. step, total_steps: where in a
-    run it stands, for schedules. output: folder for microscope.json, sections.json and microscope.png.
+    the others. prompts_per_batch: prompts of one batch, as in training (None: 16, or the next smaller number that
+    divides them). aggregate: how the loss adds up tokens (`moments.Aggregate`). max_new_tokens: default 96 for the
+    generated tasks, else 2048. projection: dimensions that a gradient is projected to; as many as the model has
+    parameters or more: none. step, total_steps: where in a run it stands, for schedules. output: folder for
+    microscope.json, sections.json and microscope.png.
 
     Raises ValueError for anything out of range before a model is loaded.
     """
@@ -160,6 +166,8 @@ def microscope(
     logging.disable_progress_bar()  # of loading weights
     started, named = time.monotonic(), read_estimators(estimators)
     needs = _needs(named, total_steps)
+    if problems < 1:
+        raise ValueError(f"problems must be at least 1 prompt, got {problems}")
     if projection < 1:
         raise ValueError(f"projection must be at least 1 dimension, got {projection}")
     sampling = resolve(
@@ -169,6 +177,8 @@ def microscope(
     if any(problem.images for problem in chosen.problems):
         raise ValueError(f"data: {data} has pictures, which are not shown here; give a task of text")
     part = prompted(chosen, load_tokenizer(model), sampling, fingerprint.context_of(model), max_prompt_tokens)
+    if prompts_per_batch is None:
+        prompts_per_batch = divisor(len(part.prompts))
     check(group_sizes, len(part.prompts), samples, prompts_per_batch, aggregate)
     if output is not None:
         Path(output).mkdir(parents=True, exist_ok=True)  # what cannot be written is said before the work

@@ -63,7 +63,7 @@ def _terms(text: str) -> dict[str, float]:
     """'2*accuracy+format' as {accuracy: 2, format: 1}."""
     terms = {}
     for part in text.split("+"):
-        weight, name = re.fullmatch(r"\s*(?:(-?[\d.]+)\s*\*)?\s*(.*?)\s*", part, re.DOTALL).groups()  # type: ignore[union-attr]
+        weight, name = re.fullmatch(r"\s*(?:(-?(?:\d+\.?\d*|\.\d+))\s*\*)?\s*(.*?)\s*", part, re.DOTALL).groups()  # type: ignore[union-attr]
         terms[name] = float(weight or 1)
     return terms
 
@@ -89,6 +89,8 @@ def numbers(tables: Tables, name: str) -> pa.Array:
         column = pc.cast(column, pa.int8())
     if is_text(column.type):
         column = _without_missing(column)
+        for word, digit in (("true", "1"), ("false", "0")):  # flags, as CSV files have them
+            column = pc.if_else(pc.equal(pc.utf8_lower(column), word), digit, column)
         bad = pc.and_kleene(pc.is_valid(column), pc.invert(pc.match_substring_regex(column, NUMBER)))
         _refuse(tables, name, bad, "is no number; repair it, or leave it empty where there is none")
         column = pc.cast(pc.utf8_trim_whitespace(column), pa.float64())
@@ -104,6 +106,13 @@ def numbers(tables: Tables, name: str) -> pa.Array:
 
 
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+
+
+def lengths(tables: Tables, name: str) -> pa.Array:
+    """As `numbers`; LogError for one below 0."""
+    values = numbers(tables, name)
+    _refuse(tables, name, pc.less(values, 0.0), "is negative; give tokens, or leave it empty where they are unknown")
+    return values
 
 
 def flags(tables: Tables, name: str) -> pa.Array:

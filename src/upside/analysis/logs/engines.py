@@ -20,6 +20,7 @@ from upside.analysis.logs.log import Log, LogError, LogKind
 from upside.analysis.logs.messages import texts
 
 VERL = {"input", "output", "score"}
+LAST_STEP = 2**53  # what a double still tells from the next
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -68,6 +69,9 @@ def read_files(
     if ids is not None:
         group = pair_codes(step, ids)
     elif prompt is not None:
+        if len(missing := np.flatnonzero(pc.fill_null(pc.equal(table["prompt_text"], ""), True))):
+            where = tables.where(int(missing[0]))
+            raise LogError(f"{where}: {found['prompt']} is missing; without group ids every response needs its prompt")
         group = by_prompt(step, prompt, tables.notes)
     else:
         raise LogError(f"{source}: neither group ids nor prompts; map group=COLUMN or prompt=COLUMN")
@@ -92,6 +96,8 @@ def _canonical(tables: Tables, found: Mapping[str, str]) -> dict[str, pa.Array]:
             table["prompt_text" if meaning == "prompt" else meaning] = texts(tables.table[name])
         elif meaning in columns.FLAGS:
             table[meaning] = columns.flags(tables, name)
+        elif meaning == "length":
+            table[meaning] = columns.lengths(tables, name)
         elif meaning in columns.NUMBERS and meaning != "reward":
             table[meaning] = columns.numbers(tables, name)
     for name in tables.table.column_names:
@@ -112,7 +118,7 @@ def _steps(tables: Tables, name: str | None) -> np.ndarray:
     """(N,) int64: the column, else the number in each file's name, else one step for all."""
     if name is not None:
         values = columns.numbers(tables, name).to_numpy(zero_copy_only=False)
-        bad = np.isnan(values) | (values < 0) | (values != np.floor(values))
+        bad = np.isnan(values) | (values < 0) | (values > LAST_STEP) | (values != np.floor(values))
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise LogError(f"{tables.where(row)}: {name} {values[row]} is no step; steps count 0, 1, 2, …")

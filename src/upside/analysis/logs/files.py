@@ -6,6 +6,7 @@ what can be read without loss of rows is read, and a note says what was put in i
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
@@ -95,10 +97,13 @@ def read_parquet(file: Path) -> pa.Table:
     """A Parquet file whole; LogError where it was cut short or is something else."""
     try:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(file.read_bytes())) as parquet:  # twice as fast on small ones
-            return _plain(parquet.read())
+            table = parquet.read()
     except (pa.ArrowException, OSError) as error:
         text = str(error).splitlines()[0]
         raise LogError(f"{file} is cut short or no Parquet ({text}); write it anew or leave it out") from None
+    if len(set(table.column_names)) < table.num_columns:
+        raise LogError(f"{file}: column {_twice(table.column_names)!r} stands twice; rename one")
+    return _plain(table)
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -134,7 +139,7 @@ def _csv(file: Path, data: bytes, notes: list[str]) -> pa.Table:
     data = _utf8(file, data, notes)
     head = data[: data.find(b"\n") if b"\n" in data else None].decode().rstrip("\r")
     delimiter = max(",;\t|", key=head.count)
-    names = next(csv.reader(io.StringIO(head), delimiter=delimiter))
+    names = next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter))
     if len(set(names)) < len(names):
         raise LogError(f"{file}: column {_twice(names)!r} stands twice in the header; rename one")
     try:
@@ -153,8 +158,10 @@ def _twice(names: Sequence[str]) -> str:
 
 
 def _utf8(file: Path, data: bytes, notes: list[str]) -> bytes:
-    """Without byte-order mark; bytes that are no UTF-8 replaced, with a note."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    """Without byte-order mark, UTF-16 with one made UTF-8; bytes that are no UTF-8 replaced, with a note."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", errors="replace").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -165,7 +172,7 @@ def _utf8(file: Path, data: bytes, notes: list[str]) -> bytes:
 
 def _lines(file: Path, data: bytes, notes: list[str]) -> pa.Table:
     """JSON lines: Arrow's parser where it can, else line by line."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         first = json.loads(data.lstrip().split(b"\n", 1)[0])
         texts = [(name, pa.string()) for name, value in first.items() if isinstance(value, str)]  # else dates are seen
@@ -175,13 +182,18 @@ def _lines(file: Path, data: bytes, notes: list[str]) -> pa.Table:
             parse_options=pyarrow.json.ParseOptions(explicit_schema=pa.schema(texts)),
         )
         table.validate(full=True)  # texts that are no UTF-8
-        if not any(pa.types.is_timestamp(column.type) for column in table.columns):
+        if not any(pa.types.is_timestamp(column.type) or _rounded(column) for column in table.columns):
             return table
-    except (pa.ArrowException, ValueError, AttributeError):
+    except (pa.ArrowException, ValueError, AttributeError, RecursionError):
         pass
     lines = _utf8(file, data, notes).decode().split("\n")
     rows = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     return _table(file, [_parsed(file, number, line, number == rows[-1][0]) for number, line in rows], notes)
+
+
+def _rounded(column: pa.ChunkedArray) -> bool:
+    """Whether whole numbers, such as ids, may have lost digits: doubles beyond 2^53."""
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py())
 
 
 def _parsed(file: Path, number: int, line: str, last: bool) -> dict[str, Any]:

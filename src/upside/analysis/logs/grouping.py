@@ -17,6 +17,7 @@ def codes(column: Any) -> np.ndarray:
 def pair_codes(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """One code per pair, ascending in `first`. (N,), (N,) -> (N,)"""
     width = int(second.max(initial=0)) + 2
+    first = np.unique(first, return_inverse=True)[1]  # a time in microseconds as a step would overflow
     return np.unique(first * width + second + 1, return_inverse=True)[1].astype(np.int64)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
+from upside.analysis.logs import columns
 from upside.analysis.logs.log import Log, LogError
 
 NAMES: dict[str, tuple[str, ...]] = {  # ours: those of TRL, verl, and other recorders
@@ -50,7 +51,7 @@ NAMES: dict[str, tuple[str, ...]] = {  # ours: those of TRL, verl, and other rec
 OURS = {theirs: ours for ours, names in NAMES.items() for theirs in names}
 PART = re.compile(r"^(?:rewards/(.+)/mean|reward_component[./](.+)|reward_part/(.+))$")
 VALIDATION = re.compile(r"^val-core/.*/(?:acc|reward|score)/mean@\d+$")
-RESPONSES = {"prompt", "response", "completion", "input", "output", "group", "group_id", "uid", "prompt_id", "rewards"}
+RESPONSES = {"rewards", *(name for meaning in ("group", "prompt", "response") for name in columns.NAMES[meaning])}
 CONSOLE = re.compile(r"\bstep:(\d+) - (.+)")
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".log", ".txt")
 
@@ -116,7 +117,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     reader = {".parquet": _parquet, ".csv": _csv, ".json": _json, ".log": _console, ".txt": _console}
     try:
         yield from reader.get(path.suffix.lower(), _lines)(path)
-    except (ValueError, pa.ArrowException) as error:
+    except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
         if isinstance(error, LogError):
             raise
         raise LogError(
@@ -124,8 +125,9 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         ) from None
 
 
-def _parquet(path: Path) -> Iterable[dict[str, Any]]:
-    return pyarrow.parquet.ParquetFile(path).read().to_pylist()
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+        yield from batch.to_pylist()
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:

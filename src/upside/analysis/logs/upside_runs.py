@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from upside.analysis.logs.files import read_parquet
 from upside.analysis.logs.grouping import codes, pair_codes
 from upside.analysis.logs.log import Log, LogError
 
+SETTINGS: dict[str, Any] = {"estimator": str, "steps": int, "lr": int | float, "rewards": list}
+"""Keys of recipe.yaml that the analyses compute with."""
+LISTS = ("right", "judged", "drawn", "tokens")  # of a line of held_out.jsonl
+
 
 def is_run(path: Path) -> bool:
     """A folder that `upside train` wrote."""
@@ -20,7 +25,8 @@ def is_run(path: Path) -> bool:
 
 
 def read_run(path: Path) -> Log:
-    """The rollouts, metrics, recipe and held-out results of a run folder. LogError where it has no rollouts yet."""
+    """The rollouts, metrics, recipe and held-out results of a run folder. LogError where it has no rollouts yet, or a
+    file was cut short or edited into something else."""
     from upside.training.folder import RunFolder
 
     folder = RunFolder(path)
@@ -28,16 +34,62 @@ def read_run(path: Path) -> Log:
     parts = _parts(sorted(folder.rollouts.glob("step-*.parquet")), notes)
     if not parts:
         raise LogError(f"{path}: the run has written no rollouts yet; wait for its first step")
-    recipe: dict[str, Any] = yaml.safe_load(folder.recipe_file.read_text(encoding="utf-8")) or {}
     return Log(
         source=str(path),
         kind="upside",
-        table=joined(parts),
-        metrics=folder.metrics(),
-        recipe=recipe,
-        summary=folder.summary(),
-        held_out=folder.held_out(),
+        table=_sound(folder.rollouts, lambda: joined(parts), lambda table: not table["step"].null_count),
+        metrics=_sound(folder.metrics_file, folder.metrics, lambda lines: all(map(_is_step, lines))),
+        recipe=_sound(folder.recipe_file, lambda: _recipe(folder.recipe_file), _is_recipe),
+        summary=_sound(folder.summary_file, folder.summary, _is_summary),
+        held_out=_sound(folder.held_out_file, folder.held_out, lambda lines: all(map(_is_evaluation, lines))),
         notes=notes,
+    )
+
+
+def _sound(path: Path, read: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
+    """What a part of the folder holds, LogError where that cannot be what the run wrote."""
+    try:
+        found = read()
+    except (ValueError, KeyError, pa.ArrowException, yaml.YAMLError) as error:
+        raise LogError(f"{path}: not what `upside train` wrote ({' '.join(str(error).split())}); restore it") from None
+    if not fits(found):
+        raise LogError(f"{path}: not what `upside train` wrote (values are missing or of another type); restore it")
+    return found
+
+
+def _recipe(file: Path) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+
+
+def _is_recipe(found: Any) -> bool:
+    return isinstance(found, Mapping) and all(
+        found.get(key) is None or isinstance(found[key], kind) for key, kind in SETTINGS.items()
+    )
+
+
+def _is_step(line: Any) -> bool:
+    """A line of metrics.jsonl: numbers by name."""
+    known = isinstance(line, dict) and isinstance(line.get("step"), int)
+    return known and all(value is None or isinstance(value, int | float) for value in line.values())
+
+
+def _is_evaluation(line: Any) -> bool:
+    """A line of held_out.jsonl."""
+    known = isinstance(line, dict) and isinstance(line.get("step"), int) and isinstance(line.get("mode"), str)
+    return known and all(isinstance(line.get(name), list) for name in LISTS)
+
+
+def _is_summary(found: Any) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("during", []), list):
+        return False
+    evaluations = [*(found.get(when) or {} for when in ("before", "after")), *found.get("during", [])]
+    modes = [
+        each[mode] for each in evaluations if isinstance(each, dict) for mode in ("greedy", "sampled") if mode in each
+    ]
+    return (
+        all(isinstance(each, dict) for each in (*evaluations, *modes, found.get("seconds", {})))
+        and all("step" in each for each in found.get("during", []))
+        and all(isinstance(mode.get("accuracy"), int | float) for mode in modes)
     )
 
 

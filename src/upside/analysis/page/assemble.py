@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from upside.analysis.blocks import Cell, Column, Findings, Groups, Prose, Section, Table
-from upside.analysis.logs import Log
+from upside.analysis.logs import Log, read_log
 from upside.analysis.page.curves import charts
 from upside.analysis.page.overview import overview, parts
 from upside.analysis.page.pictures import embedded
@@ -46,6 +46,8 @@ def report(
     target = Path(output)
     if target.is_dir():
         raise ValueError(f"output: {target} is a folder; give a file, such as {target / 'report.html'}")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"output: {target} is no ordinary file; give one to write, such as report.html")
     page = _page(sources, title or _title(sources), list(estimators), named)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".tmp")
@@ -62,9 +64,12 @@ def _page(sources: Sequence[Source], title: str, estimators: list[str], baseline
         *(section for s in sources for section in s.sections),
     ]
     diagnoses = [(name, section) for name, log in logs.items() for section in _diagnosis(log)]
+    shown = {source.path.resolve() for source in sources}
+    compared = [folder for source in sources for folder in source.runs if folder.resolve() not in shown]
+    behind = [(folder.name, section) for folder in compared for section in _diagnosis(folder)]
     groups = [block for name, log in logs.items() for block in _explained(name, log, estimators, len(logs))]
     while True:
-        page = render(title, [*first, *_diagnoses(diagnoses, len(logs)), *_browser(groups)])
+        page = render(title, [*first, *_diagnoses(diagnoses, behind), *_browser(groups)])
         if len(page.encode()) <= LARGEST or all(len(b.groups) <= 1 for b in groups if isinstance(b, Groups)):
             return page
         groups = [_halved(block) if isinstance(block, Groups) else block for block in groups]
@@ -98,28 +103,32 @@ def _runs(sources: Sequence[Source], baseline: str | None) -> list[Section]:
     ]
 
 
-def _diagnosis(log: Log) -> list[Section]:
-    """What the doctor finds, or why it cannot look."""
+def _diagnosis(log: Log | Path) -> list[Section]:
+    """What the doctor finds in a log or run folder, or why it cannot look."""
     from upside.analysis.doctor import diagnose
 
     try:
-        return list(diagnose(log).sections())
+        return list(diagnose(read_log(log) if isinstance(log, Path) else log).sections())
     except ValueError as error:
         return [Section("diagnosis", "Diagnosis", [Prose([f"Not made: {error}"])])]
 
 
-def _diagnoses(found: Sequence[tuple[str, Section]], logs: int) -> list[Section]:
-    """One log's as they are; of several, a table before each one's, folded."""
-    if logs < 2:
+def _diagnoses(found: Sequence[tuple[str, Section]], behind: Sequence[tuple[str, Section]] = ()) -> list[Section]:
+    """One log's as they are; of several, a table before each one's, folded. behind: of the runs that a comparison rests
+    on; those without a finding stand in the table alone."""
+    if len(found) < 2 and not behind:
         return [section for _, section in found]
     rows: list[list[Cell]] = []
-    for name, section in found:
-        levels = [f for block in section.blocks if isinstance(block, Findings) for f in block.findings]
-        by_level = {level: [f["check"] for f in levels if f["level"] == level] for level in LEVELS}
-        if levels:
-            rows.append([name, *map(len, by_level.values()), ", ".join(by_level["fail"] + by_level["warn"]) or None])
+    folded = []
+    for place, (name, section) in enumerate([*found, *behind]):
+        checks = [f for block in section.blocks if isinstance(block, Findings) for f in block.findings]
+        by_level = {level: [f["check"] for f in checks if f["level"] == level] for level in LEVELS}
+        trouble = by_level["fail"] + by_level["warn"]
+        if checks:
+            rows.append([name, *map(len, by_level.values()), ", ".join(trouble) or None])
+        if place < len(found) or trouble or not checks:
+            folded.append(replace(section, title=f"{section.title}: {name}", folded=True))
     columns = [Column("Run"), *(Column(level, "number", 0) for level in LEVELS), Column("found")]
-    folded = [replace(section, title=f"{section.title}: {name}", folded=True) for name, section in found]
     return [Section("diagnoses", "Diagnosis", [Table("Checks by run", columns, rows)] if rows else []), *folded]
 
 

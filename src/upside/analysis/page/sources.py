@@ -15,13 +15,15 @@ from upside.analysis.logs import Log, is_run, read_log
 
 @dataclass(frozen=True)
 class Source:
-    """A log, or the sections of an analysis that was made before. name: short, unique on the page."""
+    """A log, or the sections of an analysis that was made before. name: short, unique on the page. runs: the run
+    folders that a comparison rests on."""
 
     name: str
     path: Path
     log: Log | None = None
     sections: Sequence[Section] = ()
     versions: dict[str, Any] = field(default_factory=dict)
+    runs: Sequence[Path] = ()
 
 
 def read_sources(paths: Sequence[str | Path]) -> list[Source]:
@@ -50,7 +52,15 @@ def _read(path: Path, name: str) -> Source:
         raise FileNotFoundError(f"{path}: no such file or folder")
     saved = path / blocks.SECTIONS_FILE
     if saved.is_file() and not is_run(path):
-        return Source(name, path, sections=blocks.load(saved))
-    versions = path / "versions.json"
-    known = json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {}
-    return Source(name, path, log=read_log(path), versions=known)
+        runs = tuple(folder for folder in sorted(path.glob("runs/*")) if is_run(folder))
+        return Source(name, path, sections=blocks.load(saved), runs=runs)
+    return Source(name, path, log=read_log(path), versions=_versions(path / "versions.json"))
+
+
+def _versions(file: Path) -> dict[str, Any]:
+    """Package -> version, {} where the file is missing or broken: nothing is computed from it."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

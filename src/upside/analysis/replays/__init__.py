@@ -32,6 +32,8 @@ def replay(log: Log, estimators: Iterable[str] | Mapping[str, str] = DEFAULT, ba
 
     if not len(log):
         raise LogError(f"{log.source} holds no responses, only numbers of each step; a replay needs the responses")
+    if not log.has("reward"):
+        raise LogError(f"{log.source}: no response has a reward; is another column meant? (map reward=COLUMN)")
     specs = read_estimators(estimators)
     if baseline is not None and baseline not in specs:
         raise ValueError(f"baseline: {baseline!r} is none of the estimators {', '.join(map(repr, specs))}")

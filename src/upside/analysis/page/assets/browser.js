@@ -85,7 +85,7 @@ function select(label, options, changed) {
 
 function responseTable(group, data, wanted) {
   const table = element("table", { class: "responses" });
-  const head = element("tr", {}, element("th", { scope: "col", "data-unsorted": "" }), element("th", { scope: "col", class: "n" }, "no."));
+  const head = element("tr", {}, element("th", { scope: "col", "data-unsorted": "" }), element("th", { scope: "col", class: "n" }, "#"));
   for (const column of data.columns) {
     const properties = { scope: "col", class: column.kind === "text" ? "" : "n", ...(column.help ? { title: column.help } : {}) };
     head.append(element("th", properties, element("bdi", { textContent: column.name })));
@@ -107,9 +107,9 @@ function responseTable(group, data, wanted) {
 function responseBody(response, data, wanted) {
   const needle = wanted.text.toLowerCase();
   const hit = needle !== "" && response.text.toLowerCase().includes(needle);
-  const button = element("button", { type: "button", class: "unfold", "aria-expanded": "false", "aria-label": `Text of response ${response.row + 1}` });
+  const button = element("button", { type: "button", class: "unfold", "aria-expanded": "false", "aria-label": `Text of response ${response.row}` });
   const row = element("tr", { class: fits(response, data, wanted) ? "" : "other" }, element("td", {}, button));
-  row.append(element("td", { class: "n" }, String(response.row + 1)));
+  row.append(element("td", { class: "n" }, String(response.row)));
   data.columns.forEach((column, i) => {
     const value = response.values[i];
     const shown = element("bdi", { textContent: i === data.correct && typeof value === "boolean" ? (value ? "✓ yes" : "✕ no") : formatted(value, column.kind, column.digits) });
@@ -281,7 +281,6 @@ function browse(box) {
     Object.assign(wanted, { tags: [], outcome: "any", sign: "any", sort: -1, descending: false, from: -Infinity, to: Infinity });
     setUpBar();
     refilter();
-    performance.mark("responses");
   }
   return open(0);
 }
