@@ -125,7 +125,9 @@ def optimizers(modules: Sequence[torch.nn.Module], plan: Plan) -> list[torch.opt
     weights = [p for module in modules for p in module.parameters()]
     return [
         torch.optim.Muon([p for p in weights if p.ndim == 2 and id(p) not in ends], lr=plan.lr, weight_decay=0.01),
-        torch.optim.AdamW([p for p in weights if p.ndim != 2 or id(p) in ends], lr=plan.lr / 4, betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.AdamW(
+            [p for p in weights if p.ndim != 2 or id(p) in ends], lr=plan.lr / 4, betas=(0.9, 0.98), weight_decay=0.0
+        ),
     ]
 
 
