@@ -27,7 +27,6 @@ def test_pages_hold_every_mark_and_repeat_with_the_seed() -> None:
 
 
 def test_a_mark_stands_where_it_is_said_to() -> None:
-    """Two thirds of a shape's cells that say so are dark in the middle of the mark; cells that say nothing may be too."""
     rng = random.Random(2)
     shapes = 0
     for _ in range(100):
