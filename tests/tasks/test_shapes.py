@@ -49,6 +49,7 @@ def value(text):
 def test_is_a_task():
     assert isinstance(TASK, Task)
     assert isinstance(load_task("shapes", families=["grid_area"], levels=[1]), Shapes)
+    assert load_task("shapes", families="sides,count").families == ("sides", "count")
 
 
 @pytest.mark.parametrize("kind", PIXELS)

@@ -37,10 +37,10 @@ SIZES = (64, 128, 192, 256)
 class Shapes:
     """The task ``shapes``.
 
-    families: which to draw from (default: all, `FAMILIES`), one name or several. levels: which of 1..5, each equally
-    often, within a level each family that has it, and of a family each answer. size: pixels a side, 64, 128, 192 or 256
-    (enlarged, not redrawn). blind: the same problems without what a picture is needed for: "figure" is all white,
-    "digits" has no numbers printed. held_out: what train and test never share, "numbers" (a third of the
+    families: which to draw from (default: all, `FAMILIES`), a list, or names with commas between. levels: which of
+    1..5, each equally often, within a level each family that has it, and of a family each answer. size: pixels a side,
+    64, 128, 192 or 256 (enlarged, not redrawn). blind: the same problems without what a picture is needed for: "figure"
+    is all white, "digits" has no numbers printed. held_out: what train and test never share, "numbers" (a third of the
     configurations, in whatever place) or "place" (a fifth of the figures, by a hash of numbers and place: the numbers
     may be known from another place). Raises ValueError naming the option that cannot be used.
     """
@@ -55,7 +55,7 @@ class Shapes:
         blind: str | None = None,
         held_out: str = "numbers",
     ) -> None:
-        chosen = tuple(dict.fromkeys([families] if isinstance(families, str) else families))
+        chosen = tuple(dict.fromkeys(families.split(",") if isinstance(families, str) else families))
         unknown = [family for family in chosen if family not in FAMILIES]
         if unknown or not chosen:
             raise ValueError(f"{self.name}: families={list(chosen)!r} must be a non-empty choice of {list(FAMILIES)}")
