@@ -10,8 +10,10 @@ import pytest
 
 import upside
 from upside.engines.verl.translate import overrides
+from upside.training.folder import RunFolder
 from upside.training.outlook import outlook
 from upside.training.recipe import load
+from upside.training.run import train
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 PUBLISHED: dict[str, Any] = {
@@ -57,3 +59,13 @@ def test_the_tiny_recipe_trains_and_is_judged_on_different_figures() -> None:
     assert outlook(recipe)
     assert recipe.steps * recipe.prompts_per_step == recipe.train_problems
     assert "sides" in recipe.task_options["families"]
+
+
+def test_the_tiny_recipe_starts_with_mixed_groups_and_keeps_its_pictures(tmp_path: Path) -> None:
+    changes = ["steps=2", "train_problems=64", "eval.problems=32", "eval.every=0", f"output={tmp_path / 'run'}"]
+    summary = train(load(FOLDER / "adora_geometry_tiny.yaml", changes))
+    rows = RunFolder(tmp_path / "run").metrics()
+    assert summary["before"]["sampled"]["n"] == 32
+    assert all(0.2 < row["accuracy"] < 0.7 for row in rows)
+    assert all(row["constant_group_share"] < 0.5 for row in rows)
+    assert 16 < len(list((tmp_path / "run" / "pictures").iterdir())) <= 32
