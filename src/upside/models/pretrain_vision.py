@@ -23,7 +23,7 @@ from upside.models import bundled_vision, shape_tutors, vision
 from upside.models.reading import Reader, as_pixels
 from upside.tasks.base import Problem
 from upside.tasks.pictures import blocks
-from upside.tasks.shapes import Shapes
+from upside.tasks.shapes import HELD_OUT, Shapes
 
 FAMILIES = ("grid_area", "grid_perimeter", "sides_to_scale", "sides", "count")
 
@@ -46,14 +46,14 @@ class Plan:
     over the last `cooldown` share of all steps. width, depth, heads: see `vision.network`.
     """
 
-    reading: int = 700
-    lessons: tuple[Lesson, ...] = (Lesson(FAMILIES, 2600), Lesson(FAMILIES, 1700, flawless=False))
+    reading: int = 800
+    lessons: tuple[Lesson, ...] = (Lesson(FAMILIES, 4200), Lesson(FAMILIES, 2500, flawless=False))
     seed: int = 0
     pictures: int = 16
     held_out: str = "place"
     lr: float = 0.01
     warmup: int = 50
-    cooldown: float = 0.45
+    cooldown: float = 0.5
     width: int = 96
     depth: tuple[int, int] = (2, 3)
     heads: int = 4
@@ -169,9 +169,10 @@ def train(plan: Plan, report: Callable[[int, float], None] | None = None) -> Ide
 @click.command(context_settings={"show_default": True})
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write (default: the package's own).")
 @click.option("--seed", default=Plan.seed, help="Seed of the weights, the pictures and the solutions.")
-def main(out: Path | None, seed: int) -> None:
+@click.option("--held-out", default=Plan.held_out, type=click.Choice(HELD_OUT), help="What of the task is kept back.")
+def main(out: Path | None, seed: int, held_out: str) -> None:
     """Train the bundled vision-language reasoner on tutors' solutions of mixed quality."""
-    plan, started = Plan(seed=seed), time.monotonic()
+    plan, started = Plan(seed=seed, held_out=held_out), time.monotonic()
 
     def report(step: int, loss: float) -> None:
         if (step + 1) % 100 == 0 or step + 1 == plan.steps:
