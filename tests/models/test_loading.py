@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 
-from upside.models import bundled
-from upside.models.loading import load_config, load_model, load_tokenizer, locate
+from upside.models import bundled, vision
+from upside.models.loading import load_config, load_model, load_reader, load_tokenizer, locate
+from upside.tasks.prompts import takes_pictures, tokenizer_of
 
 
 @pytest.fixture
@@ -111,3 +114,24 @@ def test_a_damaged_configuration(folder: Path, text: str) -> None:
     for load in (load_config, load_model):
         with pytest.raises((ValueError, FileNotFoundError), match=r"cannot load '.*name': "):
             load(str(folder))
+
+
+def test_a_model_that_sees_comes_with_its_processor(tmp_path: Path) -> None:
+    model, reader = load_model(vision.build(tmp_path))
+    assert type(model).__name__ == "Idefics3ForConditionalGeneration"
+    assert takes_pictures(reader)
+    assert tokenizer_of(reader).padding_side == "left"
+    assert not takes_pictures(load_tokenizer(tmp_path))
+
+
+@pytest.mark.skipif(find_spec("torchvision") is not None, reason="torchvision is there")
+def test_a_processor_that_needs_torchvision_says_so(tmp_path: Path) -> None:
+    vision.build(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "qwen2_5_vl"}))
+    (tmp_path / "processor_config.json").unlink()
+    (tmp_path / "preprocessor_config.json").write_text(
+        json.dumps({"processor_class": "Qwen2_5_VLProcessor", "image_processor_type": "Qwen2VLImageProcessor"})
+    )
+    with pytest.raises(ValueError, match=r"its processor \(qwen2_5_vl\) needs torchvision .*pip install torchvision"):
+        load_reader(tmp_path)

@@ -27,7 +27,7 @@ def lines(path, *rows):
 def test_the_table_is_whole():
     assert list(PRESETS) == [
         "gsm8k", "math", "math500", "aime24", "aime25", "amc23", "minerva", "olympiadbench", "kk", "geometry3k",
-        "openr1_math_46k", "simplelr", "open_rs",
+        "geometry3k_vision", "openr1_math_46k", "simplelr", "open_rs",
     ]  # fmt: skip
     for preset in PRESETS.values():
         RowOptions(**preset.options)  # known options with usable values

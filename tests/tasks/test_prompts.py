@@ -5,7 +5,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from upside.tasks import Problem
+from upside.tasks import Problem, load_task
 from upside.tasks.prompts import prompt_ids, render_prompt, text_ids, within_limit
 
 LLAMA = (  # writes BOS itself, as Llama 3's template does
@@ -135,3 +135,9 @@ def test_a_template_that_cannot_take_a_question():
 def test_the_limit_counts_special_tokens():  # trl#4358
     problems = [ask("123"), ask("1234"), ask("12345")]
     assert within_limit(build("bos and eos"), problems, 5) == (problems[:2], 1)
+
+
+def test_a_picture_is_never_left_out_in_silence():
+    problem = load_task("shapes").problems("train", 1)[0]
+    with pytest.raises(ValueError, match=r"problem 'shapes/.*' has pictures"):
+        render_prompt(None, problem)

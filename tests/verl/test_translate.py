@@ -1,14 +1,17 @@
 """A recipe in verl's words, held against verl's own configuration."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import hydra
 import pytest
 import verl
 from omegaconf import OmegaConf
+from PIL import Image
 from smoke import documented
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
+from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from upside.engines.verl import launch
 from upside.engines.verl.options import build, read
@@ -159,3 +162,30 @@ def test_a_reference_table_goes_into_the_data(tmp_path):
     assert config.ray_kwargs.ray_init.num_gpus == 2
     with pytest.raises(RecipeError, match="reference_missing: fresh is not for verl"):
         composed(*changes, "reference_missing=fresh")
+
+
+def test_pictures_go_into_the_data_as_verl_reads_them(tmp_path):
+    from upside.engines.verl.launch import _rows, _write_data, _write_pictures
+    from upside.models import vision
+    from upside.tasks import load_task
+
+    folder, tokenizer = tmp_path / "run" / "data", vision.tokenizer()
+    # what is asked of a processor here; the transformers of verl's environment makes none without torchvision
+    reader = SimpleNamespace(image_processor=None, tokenizer=tokenizer, chat_template=vision.TEMPLATE)
+    recipe = load(None, ["task=shapes", f"output={tmp_path / 'run'}", "prompts_per_step=2", "steps=3"])
+    task = load_task("shapes")
+    problems = task.problems("train", 4, 0)
+    rows = _rows(recipe, task, problems, reader)
+    _write_pictures(folder, problems)
+    _write_data(folder, rows)
+    config = OmegaConf.create({"max_prompt_length": 64, "filter_overlong_prompts": False})
+    read_back = RLHFDataset(str(folder / "train.parquet"), tokenizer, config, reader)
+    by_id = {problem.id: problem for problem in problems}
+    assert len(read_back) == 6
+    for i, row in enumerate(rows):
+        problem = by_id[row["extra_info"]["problem"]]
+        (message,) = read_back[i]["raw_prompt"]
+        assert message["content"] == [
+            {"type": "image", "image": row["images"][0]}, {"type": "text", "text": problem.prompt}
+        ]  # fmt: skip
+        assert Image.open(row["images"][0]).tobytes() == problem.images[0].load().tobytes()

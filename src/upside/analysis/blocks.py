@@ -114,8 +114,9 @@ class Groups:
     """The explanation browser: groups of responses with each one's value after every stage.
 
     source: which run. columns: the numbers of a response, in order. groups: each a dict of step, group, prompt,
-    sentence (why, for the whole group), tags (for the filters: dead, too_easy, too_hard, mixed, flipped, …) and
-    responses, each a dict of text, values (by column) and why (a sentence). meanings: what a tag says, by tag.
+    sentence (why, for the whole group), tags (for the filters: dead, too_easy, too_hard, mixed, flipped, …), responses,
+    each a dict of text, values (by column) and why (a sentence), and where there are any, pictures (their files).
+    meanings: what a tag says, by tag. pictures: by file, the picture as a PNG in base64.
     """
 
     source: str
@@ -124,6 +125,7 @@ class Groups:
     total: int = 0  # groups of the log, of which these were chosen
     note: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, str] = field(default_factory=dict)
 
 
 Block = Table | Chart | Facts | Prose | Findings | Groups

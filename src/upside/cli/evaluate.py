@@ -60,7 +60,7 @@ from upside.cli.arguments import whole_numbers
 def evaluate(
     model: str, data: tuple[str, ...], options: tuple[str, ...], pass_at: str, threads: int | None, **settings: Any
 ) -> None:
-    """Measure MODEL (a folder, a hub id, or "bundled"): avg@k, pass@k, maj@k, tokens, truncation, with intervals.
+    """Measure MODEL (a folder, a hub id, "bundled" or "bundled_vision"): avg@k, pass@k, maj@k, tokens, truncation.
 
     \b
       upside evaluate bundled --problems 64 -k 4

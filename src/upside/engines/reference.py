@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from upside.engines.calls import sample_number, weighted
+from upside.engines.pictures import Pictures
 from upside.engines.sampler import sample_as
 from upside.engines.sharded import gathered, loads_on_one_process, zero3
 
@@ -54,14 +55,12 @@ class Reference:
     def score(self, inputs: Any, output: dict[str, Any], tap: dict[str, Any]) -> Tensor:
         """The same by function, before weighting. (N, F)"""
         trainer = self.trainer
-        if "pixel_values" in output:
-            raise ValueError(
-                "reference responses to prompts with images are not sampled; give a `reference_reward` column"
-            )
         prompts = [
             ids[mask.bool()].tolist() for ids, mask in zip(output["prompt_ids"], output["prompt_mask"], strict=True)
         ]
-        ids = self._sample(prompts)
+        seen = "pixel_values" in output
+        pictures = Pictures.of_messages(trainer.processing_class, tap["prompts"]) if seen else None
+        ids = self._sample(prompts, pictures)
         mine = torch.tensor([sum(map(len, ids))], device=trainer.accelerator.device)
         self.tokens = int(trainer.accelerator.gather(mine).sum())
         texts = trainer.processing_class.batch_decode(ids, skip_special_tokens=True)
@@ -72,7 +71,7 @@ class Reference:
         trainer._pending_metrics.clear()
         return rewards
 
-    def _sample(self, prompts: list[list[int]]) -> list[list[int]]:
+    def _sample(self, prompts: list[list[int]], pictures: Pictures | None = None) -> list[list[int]]:
         trainer = self.trainer
         policy = trainer.accelerator.unwrap_model(trainer.model)
         if self.peft:
@@ -83,7 +82,7 @@ class Reference:
         else:
             context = nullcontext(self.model)
         with context as model, gathered(trainer, policy) if self.peft else nullcontext():
-            return sample_as(trainer, model if model is not None else policy, prompts).ids
+            return sample_as(trainer, model if model is not None else policy, prompts, pictures).ids
 
 
 Table = Mapping[Any, Sequence[float | None]]

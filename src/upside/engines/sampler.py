@@ -1,4 +1,4 @@
-"""A small batched sampler for any causal language model of transformers.
+"""A small batched sampler for any causal language model of transformers, and for some that take pictures.
 
 `generate` pays for every row until the longest one ends. This loop drops finished rows, reads a prompt
 that is repeated (the G responses of a group) only once, keeps keys and values in a preallocated buffer,
@@ -9,7 +9,7 @@ which is what CANON reads. On the CPU it is the faster of the two; on a GPU use 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from upside.engines.pictures import SAMPLED, Pictures, images_in
 from upside.engines.sharded import gathered
+from upside.tasks.prompts import message_ids
 
 
 @dataclass(frozen=True)
@@ -100,31 +102,39 @@ def _draw(logps: Tensor, top_k: int, top_p: float, greedy: bool) -> Tensor:
 class _Decoder:
     """The responses still being written: their cache, and the logits (B, V) of the token each needs next."""
 
-    def __init__(self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], room: int) -> None:
+    def __init__(
+        self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], room: int, pictures: Pictures | None
+    ) -> None:
         self.model = model
-        unique, owner = _distinct(prompts)
+        self.never = picture_tokens(model)
+        first, owner = _distinct(prompts, pictures)
+        unique = [list(prompts[row]) for row in first]
         width = max(len(prompt) for prompt in unique)
         ids, mask = torch.zeros(2, len(unique), width, dtype=torch.long).unbind()
         for row, prompt in enumerate(unique):
-            ids[row, width - len(prompt) :] = torch.tensor(list(prompt))
+            ids[row, width - len(prompt) :] = torch.tensor(prompt)
             mask[row, width - len(prompt) :] = 1
         self.mask = mask.to(model.device)
         self.position = (self.mask.cumsum(-1) - 1).clamp(min=0)
         self.cache = _new_cache(model, width + room)
-        self.logits = self._forward(ids.to(model.device))
+        seen = pictures.inputs(first, model.device) if pictures is not None else {}
+        self.logits = self._forward(ids.to(model.device), seen)
         self.position = self.position[:, -1:]
         self.keep(torch.tensor(owner, device=model.device))
 
-    def _forward(self, ids: Tensor) -> Tensor:
+    def _forward(self, ids: Tensor, seen: Mapping[str, Tensor] | None = None) -> Tensor:
         output = self.model(
             input_ids=ids,
             attention_mask=self.mask,
             position_ids=self.position,
             use_cache=True,
             logits_to_keep=1,
-            **{_cache_argument(self.model): self.cache},
+            **{_cache_argument(self.model): self.cache, **(seen or {})},
         )
-        return output.logits[:, -1].float()
+        logits: Tensor = output.logits[:, -1].float()
+        if self.never:
+            logits[:, self.never] = -torch.inf
+        return logits
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only (an index may repeat)."""
@@ -138,15 +148,23 @@ class _Decoder:
         self.logits = self._forward(tokens[:, None])
 
 
-def _distinct(prompts: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
-    """Runs of equal prompts as one each, and for every prompt the index of its run."""
-    unique: list[list[int]] = []
-    owner = []
-    for prompt in map(list, prompts):
-        if not unique or unique[-1] != prompt:
-            unique.append(prompt)
-        owner.append(len(unique) - 1)
-    return unique, owner
+def picture_tokens(model: PreTrainedModel) -> list[int]:
+    """Tokens that stand for a part of a picture, which no response may hold; [] of a model of text alone."""
+    names = ("image_token_id", "image_token_index", "video_token_id")
+    found = {getattr(model.config, name, None) for name in names}
+    return sorted(token for token in found if isinstance(token, int))
+
+
+def _distinct(prompts: Sequence[Sequence[int]], pictures: Pictures | None) -> tuple[list[int], list[int]]:
+    """The first row of each run of equal prompts with equal pictures, and for every row the number of its run."""
+    first: list[int] = []
+    owner: list[int] = []
+    for row, prompt in enumerate(prompts):
+        seen = first and list(prompts[row - 1]) == list(prompt) and (pictures is None or pictures.same(row - 1, row))
+        if not seen:
+            first.append(row)
+        owner.append(len(first) - 1)
+    return first, owner
 
 
 def _cache_argument(model: PreTrainedModel) -> str:
@@ -166,13 +184,20 @@ def sample(
     top_k: int = 0,
     top_p: float = 1.0,
     greedy: bool = False,
+    pictures: Pictures | None = None,
 ) -> Samples:
     """Sample one response per prompt, drawing from torch's global generator.
 
     prompts: token ids without padding; equal consecutive prompts are read once.
-    eos_ids: any of these ends a response. top_k 0 and top_p 1.0 mean no truncation.
-    Raises ValueError for an empty prompt or a temperature that is not positive.
+    eos_ids: any of these ends a response. top_k 0 and top_p 1.0 mean no truncation. pictures: those of the prompts, in
+    whose ids their tokens stand already.
+    Raises ValueError for an empty prompt, a temperature that is not positive, or pictures for a model whose kind is
+    none of `upside.engines.pictures.SAMPLED`.
     """
+    if pictures is not None and not samples_pictures(model):
+        raise ValueError(
+            f"sampler: upside does not show pictures to models of type {model.config.model_type}; use transformers"
+        )
     if not prompts or not all(len(prompt) for prompt in prompts):
         raise ValueError("prompts: an empty prompt cannot be continued; add a BOS token or a chat template")
     if temperature <= 0 and not greedy:
@@ -180,17 +205,21 @@ def sample(
     was_training = model.training
     model.eval()
     try:
-        return _decode(model, prompts, eos_ids, max_new_tokens, 1.0 if greedy else temperature, top_k, top_p, greedy)
+        decoder = _Decoder(model, prompts, max_new_tokens, pictures)
+        return _decode(decoder, eos_ids, max_new_tokens, 1.0 if greedy else temperature, top_k, top_p, greedy)
     finally:
         model.train(was_training)
 
 
+def samples_pictures(model: PreTrainedModel) -> bool:
+    """Whether `sample` takes pictures for this kind of model."""
+    return model.config.model_type in SAMPLED
+
+
 def _decode(
-    model: PreTrainedModel, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], limit: int,
-    temperature: float, top_k: int, top_p: float, greedy: bool,
-) -> Samples:  # fmt: skip
-    decoder = _Decoder(model, prompts, limit)
-    rows, device = len(prompts), decoder.logits.device
+    decoder: _Decoder, eos_ids: Sequence[int], limit: int, temperature: float, top_k: int, top_p: float, greedy: bool
+) -> Samples:
+    rows, device = len(decoder.logits), decoder.logits.device
     eos = torch.tensor(list(eos_ids), device=device)
     tokens = torch.zeros(rows, limit, dtype=torch.long, device=device)
     logps, entropies = torch.zeros(2, rows, limit, device=device).unbind()
@@ -218,7 +247,9 @@ def _decode(
     return Samples(ids=cut(tokens), logps=cut(logps), entropies=cut(entropies))
 
 
-def sample_as(trainer: Any, model: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Samples:
+def sample_as(
+    trainer: Any, model: PreTrainedModel, prompts: Sequence[Sequence[int]], pictures: Pictures | None = None
+) -> Samples:
     """`sample` from a model with the sampling settings of a TRL trainer."""
     return sample(
         model,
@@ -228,20 +259,23 @@ def sample_as(trainer: Any, model: PreTrainedModel, prompts: Sequence[Sequence[i
         temperature=trainer.temperature,
         top_k=trainer.top_k,
         top_p=trainer.top_p,
+        pictures=pictures,
     )
 
 
-def rollout(prompts: list[Any], trainer: Any) -> dict[str, list]:
+def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     """`rollout_func` of TRL's trainers: sample with this module, and hand over each response's mean entropy.
 
     AdvantageTrainer reads the extra column `sampled_entropy` (nats per token), so no further pass is needed.
     """
-    prompt_ids, images, _ = trainer._tokenize_prompts(prompts)
-    if images is not None:
-        raise ValueError("this sampler reads text only; leave rollout_func unset for prompts with images")
+    if any(map(images_in, prompts)):
+        pictures: Pictures | None = Pictures.of_messages(trainer.processing_class, prompts)
+        prompt_ids = [message_ids(trainer.processing_class, prompt) for prompt in prompts]
+    else:
+        pictures, prompt_ids = None, trainer._tokenize_prompts(prompts)[0]
     model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
     with gathered(trainer, model):
-        samples = sample_as(trainer, model, prompt_ids)
+        samples = sample_as(trainer, model, prompt_ids, pictures)
     means = [sum(values) / len(values) for values in samples.entropies]
     return {
         "prompt_ids": prompt_ids,

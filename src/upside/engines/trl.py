@@ -31,13 +31,13 @@ from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
 from upside.engines.calls import MEASURED, check_needs, digest, named, weighted
 from upside.engines.loss import policy_gradient_loss
+from upside.engines.pictures import one_row_each, sighted
 from upside.engines.reference import Reference, Table, TabledReference
 from upside.rollouts import Rollouts
 from upside.tasks.prompts import text_ids
 
 STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
-PLAIN_ARGUMENTS = ("batch_size", "compute_entropy", "compute_aux_loss")
 
 ResponseFunc = Callable[..., Sequence[Any]]
 
@@ -74,10 +74,10 @@ class AdvantageTrainer(GRPOTrainer):
         a metric of that name (CANON can regroup by it); a data-set column of the name does as well.
     on_rollouts: called on the main process with the ScoredRollouts of every training batch.
     length_buckets: score the batch in this many length-sorted parts so that short responses do not pay for the
-        padding of long ones (single process and text only; 1 = TRL's own single pass, bit for bit).
+        padding of long ones (single process only; 1 = TRL's own single pass, bit for bit).
     skip_zero_advantage: leave responses whose advantage is exactly 0 out of the update's forward and backward pass:
-        they add nothing to the loss or its gradient. Takes effect where that is so (no KL term, no entropy bonus,
-        text only) and where the sampler has measured the entropies, so that the logged entropy stays that of all.
+        they add nothing to the loss or its gradient. Takes effect where that is so (no KL term, no entropy bonus)
+        and where the sampler has measured the entropies, so that the logged entropy stays that of all.
         A batch without any signal still takes its step: weight decay and the optimiser's moments move the weights.
 
     `args.loss_type` takes two more values: "cross_entropy", the token mean of -A log pi over the whole optimiser step,
@@ -133,6 +133,11 @@ class AdvantageTrainer(GRPOTrainer):
             return [text_ids(self.processing_class, prompt) for prompt in prompts], None, {}
         return super()._tokenize_prompts(prompts)
 
+    def _generate(self, prompts: list[Any]) -> tuple:
+        """With no pictures as [] where TRL 1.16 has None, which processors refuse."""
+        *found, images, drawn_by_tools = super()._generate(prompts)
+        return *found, images and [shown or [] for shown in images], drawn_by_tools
+
     # ---- taps on what TRL computes ------------------------------------------------------------------------------
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, ids: Any, *a: Any, **k: Any) -> Tensor:
@@ -156,10 +161,11 @@ class AdvantageTrainer(GRPOTrainer):
         if tapped:
             kwargs["compute_entropy"] = True
         score: Callable[..., tuple] = functools.partial(super()._get_per_token_logps_and_entropies, model)
-        text = not args and all(v is None for k, v in kwargs.items() if k not in PLAIN_ARGUMENTS)
-        if text and self.length_buckets > 1 and self.accelerator.num_processes == 1:
+        kwargs = one_row_each(kwargs)
+        parts = self.length_buckets > 1 or bool((~sighted(kwargs, input_ids)).any())
+        if not args and parts and self.accelerator.num_processes == 1:
             score = functools.partial(in_buckets, score, self.length_buckets)
-        if text and self._idle is not None:
+        if not args and self._idle is not None:
             score = functools.partial(without_idle, score, self._idle)
         out = score(input_ids, attention_mask, logits_to_keep, *args, **kwargs)
         if tapped and self._tap is not None:
@@ -171,7 +177,7 @@ class AdvantageTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         self._tap = {}
         try:
-            output = super()._generate_and_score_completions(inputs)
+            output = one_row_each(super()._generate_and_score_completions(inputs))
             if not self.model.training:
                 return output
             batch, correct = self._rollouts(inputs, output, self._tap)

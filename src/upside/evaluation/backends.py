@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from upside.evaluation.generate import cut, end_ids, ends
 from upside.evaluation.sampling import Sampling
 from upside.spec import format_call, parse_call
+from upside.tasks.prompts import Reader, tokenizer_of
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from upside.engines.pictures import Pictures
 
 NOT_FINITE = "the model gives logits that are not finite: its weights are damaged, or too large for their dtype"
 
@@ -31,16 +33,20 @@ class Backend(Protocol):
     batch_size: int
     """Responses at once, where the caller does not say."""
     tokenizer: PreTrainedTokenizerBase
+    reader: Reader
+    """The tokenizer, or the processor of a model that takes pictures."""
 
     def end_ids(self, task: object) -> list[int]:
         """The token ids that end a response to this task."""
         ...
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling
-    ) -> list[list[int]]:
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling,
+        pictures: Pictures | None = None,
+    ) -> list[list[int]]:  # fmt: skip
         """One response a prompt (token ids without padding), as generated ids up to and including the first end
-        token. seeds: one a prompt; the same call on the same machine gives the same responses."""
+        token. seeds: one a prompt; the same call on the same machine gives the same responses. pictures: those of the
+        prompts."""
         ...
 
 
@@ -51,8 +57,8 @@ class _InProcess(ABC):
     name: str
     batch_size = 256
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: PreTrainedModel, reader: Reader) -> None:
+        self.model, self.reader, self.tokenizer = model, reader, tokenizer_of(reader)
 
     @classmethod
     def load(cls, name: str | Path) -> _InProcess:
@@ -63,16 +69,19 @@ class _InProcess(ABC):
         return end_ids(self.model, self.tokenizer, task)
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling
-    ) -> list[list[int]]:
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling,
+        pictures: Pictures | None = None,
+    ) -> list[list[int]]:  # fmt: skip
         import torch
 
         with _undisturbed(self.model):
             torch.manual_seed(seeds[0])
-            return self._run(prompts, eos_ids, sampling)
+            return self._run(prompts, eos_ids, sampling, pictures)
 
     @abstractmethod
-    def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
+    def _run(
+        self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling, pictures: Pictures | None
+    ) -> list[list[int]]:
         """One batch, under the caller's seed."""
 
 
@@ -81,7 +90,9 @@ class UpsideBackend(_InProcess):
 
     name = "upside"
 
-    def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
+    def _run(
+        self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling, pictures: Pictures | None
+    ) -> list[list[int]]:
         from upside.engines.sampler import sample
 
         found = sample(
@@ -93,6 +104,7 @@ class UpsideBackend(_InProcess):
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             greedy=sampling.greedy,
+            pictures=pictures,
         )
         if any(logp != logp for row in found.logps for logp in row):
             raise ValueError(NOT_FINITE)
@@ -104,9 +116,13 @@ class TransformersBackend(_InProcess):
 
     name = "transformers"
 
-    def _run(self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling) -> list[list[int]]:
+    def _run(
+        self, prompts: Sequence[Sequence[int]], eos_ids: Sequence[int], sampling: Sampling, pictures: Pictures | None
+    ) -> list[list[int]]:
         import torch
         from transformers import GenerationConfig
+
+        from upside.engines.sampler import picture_tokens
 
         width = max(len(prompt) for prompt in prompts)
         pad = eos_ids[0]  # where it stands is told by the mask, never by the value
@@ -128,13 +144,16 @@ class TransformersBackend(_InProcess):
             eos_token_id=list(eos_ids),
             pad_token_id=pad,
             use_cache=True,
+            suppress_tokens=picture_tokens(self.model) or None,
             **choice,
         )
+        seen = pictures.inputs(range(len(prompts)), self.model.device) if pictures is not None else {}
         with _own_generation_config(self.model, config):
             tokens = self.model.generate(
                 input_ids=ids.to(self.model.device),
                 attention_mask=mask.to(self.model.device),
                 logits_processor=[_finite],
+                **seen,
             )
         return [cut(row, eos_ids) for row in tokens[:, width:].tolist()]
 
@@ -147,7 +166,8 @@ class VllmBackend:
     batch_size = 1024  # it schedules them itself; what a kill loses is one batch
 
     def __init__(self, engine: Any, tokenizer: PreTrainedTokenizerBase, generation_config: Any) -> None:
-        self.engine, self.tokenizer, self._generation_config = engine, tokenizer, generation_config
+        self.engine, self._generation_config = engine, generation_config
+        self.tokenizer = self.reader = tokenizer
 
     @classmethod
     def load(cls, name: str | Path, **options: Any) -> VllmBackend:
@@ -174,8 +194,11 @@ class VllmBackend:
         return ends(self._generation_config, self.tokenizer, task)
 
     def generate(
-        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling
-    ) -> list[list[int]]:
+        self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], eos_ids: Sequence[int], sampling: Sampling,
+        pictures: Pictures | None = None,
+    ) -> list[list[int]]:  # fmt: skip
+        if pictures is not None:
+            raise ValueError("backend vllm: it is not shown pictures here; use the backend transformers")
         vllm = importlib.import_module("vllm")
         law: dict[str, Any] = {"temperature": 0.0}
         if not sampling.greedy:
@@ -223,11 +246,15 @@ class Choice:
         return backend
 
 
-def choose(spec: str = "auto") -> Choice:
+def choose(spec: str = "auto", shown_to: str | None = None) -> Choice:
     """The backend that a spec names; "auto" is vLLM where it is installed and there is a GPU, else the package's own
     sampler. `vllm:key=value,…` starts vLLM's engine with these options (gpu_memory_utilization, max_model_len,
     tensor_parallel_size, dtype, …). Raises ValueError for a name that is none, for one that is not installed, and for
-    options of the others."""
+    options of the others.
+
+    shown_to: the kind of model (`config.model_type`) that there are pictures for; where the package's own sampler does
+    not show it any, "auto" is `transformers`, and what does not take pictures is a ValueError.
+    """
     installed = importlib.util.find_spec("vllm") is not None
     name, options = parse_call(spec, opening=":", closing="")
     if name == "auto":
@@ -235,6 +262,8 @@ def choose(spec: str = "auto") -> Choice:
 
         gpu = torch.cuda.is_available()
         name = "vllm" if gpu and installed else "upside"
+        if shown_to is not None:
+            return _seeing(shown_to, None)
         why = "auto: there is no GPU" if not gpu else f"auto: vllm is {'' if installed else 'not '}installed"
     elif name not in BACKENDS:
         near = difflib.get_close_matches(name, [*BACKENDS, "auto"], n=1)
@@ -244,14 +273,28 @@ def choose(spec: str = "auto") -> Choice:
         raise ValueError("backend vllm is not installed; pip install vllm, or use the backend upside")
     else:
         why = "as asked"
+    if shown_to is not None:
+        return _seeing(shown_to, name)
     if options and name != "vllm":
         raise ValueError(f"backend {name} takes no options, got {', '.join(options)}; only vllm does")
     return Choice(name, options, why)
 
 
-def load_model(model: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Model and tokenizer of a name as `upside.models.loading.load_model` takes it; float32 on the CPU, the
-    checkpoint's own type on a GPU. Raises what that does."""
+def _seeing(kind: str, asked: str | None) -> Choice:
+    """The backend that shows pictures to a kind of model. asked: by name, None for whichever does."""
+    from upside.engines.pictures import SAMPLED
+
+    takes = ["upside", "transformers"] if kind in SAMPLED else ["transformers"]
+    if asked is not None and asked not in takes:
+        raise ValueError(
+            f"backend {asked} does not show pictures to models of type {kind}; use the backend {' or '.join(takes)}"
+        )
+    return Choice(asked or takes[0], {}, "as asked" if asked else f"auto: pictures for {kind}")
+
+
+def load_model(model: str | Path) -> tuple[PreTrainedModel, Reader]:
+    """Model and tokenizer or processor of a name as `upside.models.loading.load_model` takes it; float32 on the CPU,
+    the checkpoint's own type on a GPU. Raises what that does."""
     import torch
 
     from upside.models import loading
@@ -261,11 +304,11 @@ def load_model(model: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     return loaded.to("cuda" if cuda else "cpu").eval(), tokenizer
 
 
-def in_process(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Backend:
+def in_process(name: str, model: PreTrainedModel, reader: Reader) -> Backend:
     """The backend "upside" or "transformers" around a loaded model."""
     if name == "vllm" or name not in BACKENDS:
         raise ValueError(f"backend must be upside or transformers for a loaded model, got {name!r}")
-    backend: Backend = BACKENDS[name](model, tokenizer)
+    backend: Backend = BACKENDS[name](model, reader)
     return backend
 
 

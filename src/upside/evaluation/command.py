@@ -19,11 +19,12 @@ from upside.evaluation.sampling import SHORT_TASKS, Sampling, as_dict, resolve
 from upside.evaluation.sets import ProblemSet, Prompted, load_sets, named, prompted
 from upside.evaluation.suite import FIGURES, RESPONSES, Suite, flat_settings, is_finished
 from upside.evaluation.table import describe_paired, describe_suite, verdict
+from upside.models.loading import load_config
 from upside.tasks import Split
+from upside.tasks.prompts import Reader
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from transformers import PreTrainedTokenizerBase
 
 
 def run_evaluation(
@@ -50,7 +51,7 @@ def run_evaluation(
     output: str | Path | None = None,
     console: Console | None = None,
 ) -> Suite:
-    """Evaluate a model ("bundled", a folder, a hub id) on one or more sets and print the figures.
+    """Evaluate a model ("bundled", "bundled_vision", a folder, a hub id) on one or more sets and print the figures.
 
     data: task specs as `load_task` takes them, `NAME=SPEC` to name one. options: of the tasks, `NAME.key` for one set,
     `key` for all. problems: how many of the split (None: all, and 512 of a task that makes them up; 0: all). sampling:
@@ -78,6 +79,8 @@ def run_evaluation(
     _check(chosen, pass_at, on_failure, batch_size)
     answering = choose(backend)
     sets = load_sets(data, options or {}, split, problems, seed)
+    if any(problem.images for each in sets for problem in each.problems):
+        answering = choose(backend, load_config(model).model_type)
     base = Suite.load(baseline, on_failure) if baseline and is_finished(Path(baseline)) else None
     tokenizer = _tokenizer(model)
     other = _tokenizer(baseline) if baseline is not None and base is None else tokenizer
@@ -109,7 +112,7 @@ class _Run:
         self.told: set[str] = set()
 
     def prepare(
-        self, model: str | Path, tokenizer: PreTrainedTokenizerBase, sets: Sequence[ProblemSet],
+        self, model: str | Path, tokenizer: Reader, sets: Sequence[ProblemSet],
         max_prompt_tokens: int | None = None,
     ) -> list[Prompted]:  # fmt: skip
         """The sets as a model reads them, without the prompts that are too long. Raises ValueError, naming the model,
@@ -125,7 +128,7 @@ class _Run:
         return parts
 
     def evaluate(
-        self, model: str | Path, tokenizer: PreTrainedTokenizerBase, parts: list[Prompted], output: str | Path | None,
+        self, model: str | Path, tokenizer: Reader, parts: list[Prompted], output: str | Path | None,
         base: Suite | None = None,
     ) -> Suite:  # fmt: skip
         """The suite of a model. base: a baseline that is there already; where it cannot be compared with, nothing is
@@ -229,13 +232,13 @@ class _Run:
         _say(self.console, text)
 
 
-def _tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
+def _tokenizer(model: str | Path) -> Reader:
     from transformers.utils import logging
 
-    from upside.models.loading import load_tokenizer
+    from upside.models.loading import load_reader
 
     logging.disable_progress_bar()  # of loading weights: lines of their own where there is no terminal
-    return load_tokenizer(model)
+    return load_reader(model)
 
 
 def _check(sampling: Sampling, pass_at: Sequence[int], on_failure: str, batch_size: int | None) -> None:

@@ -8,12 +8,10 @@ import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from upside.tasks.base import Problem
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from upside.tasks.prompts import Reader, prompt_ids, takes_pictures, tokenizer_of
 
 PACKAGES = ("upside", "torch", "transformers", "tokenizers", "datasets", "math-verify", "reasoning-gym", "vllm")
 
@@ -43,8 +41,14 @@ def of_model(name: str | Path) -> str:
     return found.hexdigest()[:16]
 
 
-def of_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Over vocabulary, merges, added tokens and chat template; not over padding and truncation, which calls change."""
+def of_tokenizer(reader: Reader) -> str:
+    """Over vocabulary, merges, added tokens and chat template, and how a processor prepares pictures; not over padding
+    and truncation, which calls change."""
+    if takes_pictures(reader):
+        settings = reader.image_processor.to_dict()
+        how = {key: str(settings[key]) for key in sorted(settings) if not key.endswith("_type")}
+        return digest([of_tokenizer(tokenizer_of(reader)), reader.chat_template, how])
+    tokenizer = tokenizer_of(reader)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     content = json.loads(backend.to_str()) if backend is not None else dict(tokenizer.get_vocab())
     content.pop("padding", None)
@@ -54,7 +58,14 @@ def of_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def of_problems(problems: Sequence[Problem]) -> str:
     """Over ids, prompts, system prompts and gold answers, in whatever order."""
-    return digest(sorted([p.id, p.prompt, p.answer, p.system or "", p.chat] for p in problems))
+    return digest(
+        sorted([p.id, p.prompt, p.answer, p.system or "", p.chat, *(i.digest() for i in p.images)] for p in problems)
+    )
+
+
+def of_prompt(reader: Reader, problem: Problem) -> str:
+    """Over a prompt's tokens and pictures."""
+    return digest([*prompt_ids(reader, problem), *(image.digest() for image in problem.images)])
 
 
 def context_of(name: str | Path) -> int | None:

@@ -13,10 +13,12 @@ from upside.evaluation.judging import Judge, Row, Style, Verify
 from upside.evaluation.results import Evaluation
 from upside.evaluation.sampling import Sampling, as_dict
 from upside.tasks.base import Problem, Task
-from upside.tasks.prompts import prompt_ids
+from upside.tasks.prompts import Reader, prompt_ids
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
+
+    from upside.engines.pictures import Pictures
 
 Progress = Callable[[int, int, int], None]
 """Called after every batch with (responses done, responses in all, tokens of this batch)."""
@@ -24,7 +26,7 @@ Progress = Callable[[int, int, int], None]
 
 def evaluate(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Reader,
     problems: Sequence[Problem],
     task: Task | Verify,
     *,
@@ -41,6 +43,7 @@ def evaluate(
     backend: str = "upside",
 ) -> Evaluation:
     """Draw `samples` responses to each problem from a loaded model and judge them with the task (or a function).
+    tokenizer: the model's, or its processor where it takes pictures.
 
     Prompts become tokens as in training (`upside.tasks.prompts`). batch_size counts responses. The sampling has
     random numbers of its own, from `seed`: the same call gives the same responses, and neither the caller's random
@@ -99,7 +102,9 @@ def respond(
     generated: list[list[int]] = []
     for part in _parts(asked, batch_size):
         seeds = [seed_of(seed, problems[i].id, sample) for i, sample in part]
-        generated += backend.generate([prompts[i] for i, _ in part], seeds, eos, sampling)
+        pictures = _shown(backend, [problems[i] for i, _ in part])
+        shown = {} if pictures is None else {"pictures": pictures}  # backends of text alone need not know of any
+        generated += backend.generate([prompts[i] for i, _ in part], seeds, eos, sampling, **shown)
     return judge(
         [problems[i] for i, _ in asked],
         [sample for _, sample in asked],
@@ -107,6 +112,15 @@ def respond(
         [len(ids) for ids in generated],
         [not ids or ids[-1] not in eos for ids in generated],
     )
+
+
+def _shown(backend: Backend, problems: Sequence[Problem]) -> Pictures | None:
+    """The pictures of a batch, loaded now; None of a batch of text."""
+    if not any(problem.images for problem in problems):
+        return None
+    from upside.engines.pictures import Pictures
+
+    return Pictures.of_problems(backend.reader, problems)
 
 
 def within_context(sampling: Sampling, longest: int, context: int | None) -> Sampling:

@@ -10,7 +10,7 @@ from typing import Any
 BUNDLED_TASKS = ("reasoner", "arithmetic", "knights")
 """Tasks whose responses have strategies."""
 
-SHORT_TASKS = (*BUNDLED_TASKS, "fewshot_arithmetic")
+SHORT_TASKS = (*BUNDLED_TASKS, "fewshot_arithmetic", "shapes")
 """Generated tasks of short answers: 96 tokens are enough."""
 
 

@@ -7,17 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from upside.evaluation.fingerprint import digest, of_problems
 from upside.evaluation.run import check_problems, within_context
 from upside.evaluation.sampling import BUNDLED_TASKS, SHORT_TASKS, Sampling
 from upside.tasks import Split, load_task
 from upside.tasks.base import Problem, Task
-from upside.tasks.prompts import prompt_ids
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from upside.tasks.prompts import Reader, prompt_ids
 
 GENERATED = 512
 """How many problems of a task that makes them up, where the caller does not say."""
@@ -119,7 +116,7 @@ def load_sets(
 
 def prompted(
     chosen: ProblemSet,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Reader,
     sampling: Sampling,
     context: int | None,
     max_prompt_tokens: int | None = None,

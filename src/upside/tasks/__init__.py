@@ -4,6 +4,7 @@
 |---|---|
 | `reasoner` | the bundled mixture: arithmetic and knights-and-knaves, half and half |
 | `arithmetic`, `knights` | one family of it |
+| `shapes` | drawn geometry: a picture and a short question, see `upside.tasks.shapes` |
 | `fewshot_arithmetic` | one-step sums and differences as few-shot plain text, for a base model |
 | `reasoning_gym:NAME` | a data set of the reasoning-gym package; options go to its configuration |
 | `gsm8k`, `math500`, `kk`, … | a public data set, see `upside.tasks.presets` |
@@ -30,6 +31,7 @@ SPECS = {
     "arithmetic": "multi-step arithmetic, easy to hard",
     "knights": "knights-and-knaves puzzles, easy to hard",
     "fewshot_arithmetic": "one-step sums as few-shot plain text, for a base model",
+    "shapes": "drawn geometry with pictures, easy to hard",
     "reasoning_gym:NAME": "a data set of the reasoning-gym package",
     "FILE.jsonl": "your own problems, a JSON object a line",
     "FILE.parquet": "your own problems",
@@ -38,7 +40,7 @@ SPECS = {
     "python:MODULE:FUNCTION": "your own function: a Task, or rows",
 }
 """What `load_task` takes, besides the data sets of `upside.tasks.presets` -> what that is."""
-_GENERATED = tuple(SPECS)[:4]
+_GENERATED = tuple(SPECS)[:5]
 
 
 def load_task(spec: str | Path, **options: Any) -> Task:
@@ -88,6 +90,10 @@ def _generated(spec: str, options: dict[str, Any]) -> Task:
         from upside.tasks.knights import Knights
 
         return _build(spec, Knights, **options)
+    if spec == "shapes":
+        from upside.tasks.shapes import Shapes
+
+        return _build(spec, Shapes, **options)
     from upside.tasks.arithmetic import Arithmetic
     from upside.tasks.knights import Knights
     from upside.tasks.mixture import Mixture
@@ -126,7 +132,8 @@ def _rows_or_function(spec: str, kind: str, name: str, options: dict[str, Any]) 
     _check_options(spec, options, [*_names(RowOptions), "revision"])
     revision = options.pop("revision", None)
     parse_hub(name)  # a spec of another form is an error before anything is fetched
-    return RowTask(spec, lambda: hub_sources(name, revision), RowOptions(**options), f"{name} on the hub")
+    row_options = RowOptions(**options)
+    return RowTask(spec, lambda: hub_sources(name, revision, row_options.pictures), row_options, f"{name} on the hub")
 
 
 def _names(make: Callable[..., Any]) -> list[str]:

@@ -111,9 +111,14 @@ class Arithmetic:
 
     def verify(self, problem: Problem, response: str) -> Verdict:
         """Score 1.0 when the text after the last ``#`` is the answer, else 0.0 (also for none)."""
-        match = _ANSWER.fullmatch(final_answer(response))
-        correct = match is not None and int(match[1]) == int(problem.answer)
-        return Verdict(float(correct), correct)
+        return number_verdict(problem, response)
+
+
+def number_verdict(problem: Problem, response: str) -> Verdict:
+    """Score 1.0 when the text after the last ``#`` is the problem's whole number, else 0.0 (also for none)."""
+    match = _ANSWER.fullmatch(final_answer(response))
+    correct = match is not None and int(match[1]) == int(problem.answer)
+    return Verdict(float(correct), correct)
 
 
 def final_answer(response: str, limit: int = 64) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
+from upside.tasks.pictures import Picture, PictureError, check_count
 from upside.verifiers.base import Verdict
 
 Split = Literal["train", "test"]
@@ -23,6 +24,7 @@ class Problem:
     metadata: anything else the task wants to keep (family, source row, …).
     system: the system prompt; None for none.
     chat: False for a base model: the prompt is plain text, whatever chat template the tokenizer has.
+    images: pictures, at the marks `<image>` of the prompt, or before it where it has none.
     """
 
     id: str
@@ -32,10 +34,14 @@ class Problem:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     system: str | None = None
     chat: bool = True
+    images: tuple[Picture, ...] = ()
 
     def __post_init__(self) -> None:
         if self.system is not None and not self.chat:
             raise ValueError(f"problem {self.id!r}: a plain-text prompt (chat=False) has no system prompt")
+        if self.images and not self.chat:
+            raise PictureError(f"problem {self.id!r}: a plain-text prompt (chat=False) has no place for pictures")
+        check_count(self.prompt, self.images, f"problem {self.id!r}")
 
 
 @runtime_checkable

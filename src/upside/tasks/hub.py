@@ -1,6 +1,7 @@
 """Rows of a data set on the Hugging Face hub, or of a local folder `owner/name` laid out like one.
 
-`datasets` (4 and later) runs no code of a data set; columns of pictures and sounds are not decoded.
+`datasets` (4 and later) runs no code of a data set; columns of pictures and sounds are left out, the one that the
+option `image` names is kept as it is stored and decoded by `upside.tasks.pictures`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ def parse_hub(spec: str) -> tuple[str, list[str]]:
     return name, rest
 
 
-def hub_sources(spec: str, revision: str | None = None) -> tuple[list[Source], list[Source]]:
+def hub_sources(
+    spec: str, revision: str | None = None, pictures: Sequence[str] = ()
+) -> tuple[list[Source], list[Source]]:
     """Training and test sources of `owner/name[:config][:split]`.
 
     A single part after the name is a configuration if the data set has one of that name, else a split. A split named
     test, validation or dev is a test set, any other a training set; without a split, `train` and the first of these.
+    pictures: columns to keep although they hold pictures; others are left out.
     Raises ValueError when the data set, the configuration or the split is not there or cannot be reached.
     """
     name, rest = parse_hub(spec)
@@ -48,25 +52,34 @@ def hub_sources(spec: str, revision: str | None = None) -> tuple[list[Source], l
         config, split = "", config
     whole = f"hf:{spec}"
     if split:
-        source = _source(whole, _load(name, HubPart(split, config or None), revision))
+        source = _source(whole, _load(name, HubPart(split, config or None), revision), pictures)
         return ([], [source]) if split.startswith(_TEST_SPLITS) else ([source], [])
     splits = _load(name, HubPart("", config or None), revision)
     test = next((s for s in _TEST_SPLITS if s in splits), None)
     train = "train" if "train" in splits else next((s for s in splits if s != test), None)
-    sources = {key: _source(f"{whole} ({key})", splits[key]) for key in (train, test) if key is not None}
+    sources = {key: _source(f"{whole} ({key})", splits[key], pictures) for key in (train, test) if key is not None}
     return [sources[train]] if train else [], [sources[test]] if test else []
 
 
-def part_source(name: str, part: HubPart, revision: str | None = None) -> Source:
-    """The rows of one known split."""
+def part_source(name: str, part: HubPart, revision: str | None = None, pictures: Sequence[str] = ()) -> Source:
+    """The rows of one known split. pictures: columns to keep although they hold pictures."""
     words = [w for w in (part.config, part.data_dir, part.split) if w]
-    return _source(":".join(["hf", name, *words]), _load(name, part, revision))
+    return _source(":".join(["hf", name, *words]), _load(name, part, revision), pictures)
 
 
-def _source(label: str, dataset: Any) -> Source:
+def _source(label: str, dataset: Any, pictures: Sequence[str]) -> Source:
     media = [column for column, feature in dataset.features.items() if any(m in repr(feature) for m in _MEDIA)]
-    rows = dataset.remove_columns(media) if media else dataset
+    left_out = [column for column in media if column not in pictures]
+    rows = dataset.remove_columns(left_out) if left_out else dataset
+    if len(left_out) < len(media):
+        return Source(label, label, "row", lambda: enumerate(_as_stored(rows), start=1))
     return Source(label, label, "row", lambda: enumerate(rows, start=1))
+
+
+def _as_stored(rows: Any) -> Iterator[dict[str, Any]]:
+    """Rows with their pictures as {"bytes", "path"}, not decoded."""
+    for table in rows.with_format("arrow").iter(batch_size=64):
+        yield from table.to_pylist()
 
 
 def _configs(name: str, revision: str | None) -> Sequence[str]:

@@ -8,20 +8,19 @@ first of the words train, test, val in a file's path says which split it is.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from upside.tasks.fields import whole_numbers
+from upside.tasks.geometry3k import as_text, folder_sources, forms_of, with_picture
 from upside.tasks.hub import HubPart, part_source
-from upside.tasks.readers import ENDINGS, Source, file_source
+from upside.tasks.readers import ENDINGS, Change, Source, file_source
 from upside.tasks.rows import RowOptions, RowTask, gold_answer
 
-Change = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 _SPLIT_WORD = re.compile(r"(?<![a-z])(train|test|val)", re.IGNORECASE)
 PEOPLE = range(2, 9)
 TEST_SHARE = 0.01
@@ -106,6 +105,14 @@ PRESETS: dict[str, Preset] = {
             {"prompt": "problem", "template": "boxed", "verifier": "geometry", "conflicts": "drop"},
         ),
         Preset(
+            "geometry3k_vision", "hiyouga/geometry3k", _TRAIN, _TEST, "2,101 + 601", "MIT",
+            "https://arxiv.org/abs/2105.04165",
+            {
+                "prompt": "problem", "image": "images", "template": "boxed", "verifier": "geometry",
+                "conflicts": "drop",
+            },
+        ),
+        Preset(
             "openr1_math_46k", "Elliott/Openr1-Math-46k-8192", _TRAIN, (), "about 46,000", "MIT (as of a copy)",
             "https://arxiv.org/abs/2504.14945",
             _math(prompt="prompt", answer="reward_model.ground_truth", template="plain", test_share=TEST_SHARE),
@@ -135,26 +142,29 @@ def _bare(name: str) -> str:
 
 def preset_options(preset: Preset) -> list[str]:
     """Names of the options that the preset takes."""
-    own = ["path", "test_path", "revision", *(["people"] if preset.name == "kk" else [])]
-    return [f.name for f in fields(RowOptions)] + own
+    own = {"kk": ["people"], "geometry3k_vision": ["redraw"]}.get(preset.name, [])
+    return [f.name for f in fields(RowOptions)] + ["path", "test_path", "revision", *own]
 
 
 def preset_task(preset: Preset, **options: Any) -> RowTask:
     """The preset as a task; `options` (see `preset_options`) go before its own.
 
     path: a local copy, a file or a folder. test_path: another file as the test split. revision: commit, branch or tag
-    on the hub. people (kk): how many inhabitants, [3, 7] or "3-7" for all between. test_share, where given, cuts a set
-    that is for evaluation only into train and test. A local copy is read at once, the hub at the first use. Raises
-    FileNotFoundError when `path` is not there, ValueError for what cannot be read.
+    on the hub. people (kk): how many inhabitants, [3, 7] or "3-7" for all between. redraw (geometry3k_vision): pictures
+    redrawn from InterGPS's annotation in the local copy, without the rows for which it does not suffice. test_share,
+    where given, cuts a set that is for evaluation only into train and test. A local copy is read at once, the hub at
+    the first use. Raises FileNotFoundError when `path` is not there, ValueError for what cannot be read.
     """
     path, revision = options.pop("path", None), options.pop("revision", None)
     test_path = options.pop("test_path", None)
-    people = options.pop("people", None)
+    people, redraw = options.pop("people", None), options.pop("redraw", False)
     numbers = list(PEOPLE) if people is None else whole_numbers(people, "people")
     if not numbers or not set(numbers) <= set(PEOPLE):
         raise ValueError(f"people: {people!r} must be numbers of {PEOPLE[0]} to {PEOPLE[-1]}")
     row_options = RowOptions(**{**preset.options, **options})
     local = Path(path) if path is not None else _shared_copy(preset)
+    if not isinstance(redraw, bool) or (redraw and local is None):
+        raise ValueError(f"redraw: {redraw!r} must be true or false, and true needs a local copy: set path")
     test_file = None if test_path is None else file_source(test_path)
 
     def sources() -> tuple[list[Source], list[Source]]:
@@ -162,13 +172,17 @@ def preset_task(preset: Preset, **options: Any) -> RowTask:
             train, test = _local_sources(preset, local)
         else:
             train, test = (
-                [part_source(preset.hub, part, revision) for part in parts if _wanted(preset, part, numbers)]
+                [
+                    part_source(preset.hub, part, revision, row_options.pictures)
+                    for part in parts
+                    if _wanted(preset, part, numbers)
+                ]
                 for parts in (preset.train, preset.test)
             )
         if not train and "test_share" in options:
             train, test = test, []
         test = [test_file] if test_file else test
-        change = _change(preset, local, numbers)
+        change = _change(preset, local, numbers, redraw)
         return [s.changed(change) for s in train], [s.changed(change) for s in test]
 
     remote = f"{preset.hub} on the hub" if local is None else None
@@ -202,6 +216,9 @@ def _local_sources(preset: Preset, path: Path) -> tuple[list[Source], list[Sourc
     """Training and test sources of a file or a folder. Files of a set with one split only belong to that."""
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
+        folders = [folder_sources(path, split) for split in ("train", "test")]
+        if not files and any(folders):
+            return folders[0], folders[1]
         if not files:
             raise FileNotFoundError(f"task {preset.name!r}: {path} holds no {', '.join(ENDINGS)} file")
         words = {file: _SPLIT_WORD.search(file.relative_to(path).as_posix()) for file in files}
@@ -217,12 +234,15 @@ def _local_sources(preset: Preset, path: Path) -> tuple[list[Source], list[Sourc
 # ---- rows that need a hand ---------------------------------------------------------------------------------------
 
 
-def _change(preset: Preset, local: Path | None, people: Sequence[int]) -> Change:
+def _change(preset: Preset, local: Path | None, people: Sequence[int], redraw: bool) -> Change:
     if preset.name == "kk":
         return lambda row: _count_people(row, people)
     if preset.name == "geometry3k":
-        forms = _diagram_forms(local)
-        return lambda row: _with_diagram(row, forms)
+        forms = forms_of(local)
+        return lambda row: as_text(row, forms)
+    if preset.name == "geometry3k_vision":
+        forms = forms_of(local)
+        return lambda row: with_picture(row, local, forms, redraw)
     if preset.name in ("math", "minerva"):
         return _marked_solution
     return lambda row: row
@@ -242,40 +262,6 @@ def _marked_solution(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return row
     gold = gold_answer(solution)
     return {**row, "solution": "" if gold == solution.strip() and len(gold) > 80 else gold}
-
-
-def _diagram_forms(local: Path | None) -> Mapping[str, Any]:
-    """InterGPS's annotations of the diagrams: id -> …, from the file beside the rows; {} when there is none."""
-    if local is None:
-        return {}
-    file = (local if local.is_dir() else local.parent) / "diagram_logic_forms_annot.json"
-    if not file.is_file():
-        return {}
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: not valid JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{file}: expected an object of id -> annotation, got {type(found).__name__}")
-    return found
-
-
-def _with_diagram(row: Mapping[str, Any], forms: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The text form: the problem, then what the diagram shows as statements ("Equals(LengthOf(Line(T, R)), x+21)")."""
-    statements = row.get("diagram_logic_form")
-    if statements is None:
-        annotation = forms.get(str(row.get("id")))
-        statements = annotation.get("diagram_logic_forms") if isinstance(annotation, Mapping) else None
-    if not isinstance(statements, list) or not all(isinstance(s, str) for s in statements):
-        raise ValueError(
-            "no statements about the diagram, without which a text cannot be solved: put InterGPS's "
-            "diagram_logic_forms_annot.json beside the file, or give a column 'diagram_logic_form' (a list of texts)"
-        )
-    problem = row.get("problem")
-    if not isinstance(problem, str) or not statements:
-        return row
-    text = problem.replace("<image>", "").strip()
-    return {**row, "problem": f"{text}\n\nThe diagram shows:\n" + "\n".join(dict.fromkeys(statements))}
 
 
 def nearest_preset(name: str) -> list[str]:

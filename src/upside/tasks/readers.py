@@ -9,13 +9,14 @@ import csv
 import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-Row = tuple[int, Mapping[str, Any]]
-"""Number of the line or row, from 1, and its fields."""
+Row = tuple[int, Mapping[str, Any] | str]
+"""Number of the line or row, from 1, and its fields, or the reason why it is left out."""
+Change = Callable[[Mapping[str, Any]], Mapping[str, Any] | str | None]
 
 MAX_FIELD = 1 << 26
 """Characters of a CSV field."""
@@ -27,31 +28,34 @@ class Source:
     """Where rows come from.
 
     name: what an error calls it, a path or a spec. short: its name in a problem's metadata. unit: what its numbers
-    count, "line" or "row". read: the rows, each time from the start.
+    count, "line" or "row". read: the rows, each time from the start; a text in a row's place is the reason why it is
+    left out. folder: what paths in it are relative to, None where there is none.
     """
 
     name: str
     short: str
     unit: str
     read: Callable[[], Iterable[Row]]
+    folder: Path | None = None
 
     def at(self, number: int) -> str:
         """Where a row is, as errors and logs say it."""
         return f"{self.name}, {self.unit} {number}"
 
-    def changed(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]) -> Source:
-        """The same rows, each changed; None leaves a row out. A ValueError of `change` gets the row's place."""
+    def changed(self, change: Change) -> Source:
+        """The same rows, each changed; None leaves a row out, a text leaves it out and is the reason. A ValueError of
+        `change` gets the row's place."""
 
         def read() -> Iterator[Row]:
             for number, row in self.read():
                 try:
-                    new = change(row)
+                    new = row if isinstance(row, str) else change(row)
                 except ValueError as error:
                     raise ValueError(f"{self.at(number)}: {error}") from None
                 if new is not None:
                     yield number, new
 
-        return Source(self.name, self.short, self.unit, read)
+        return replace(self, read=read)
 
 
 def file_source(path: str | Path) -> Source:
@@ -65,7 +69,7 @@ def file_source(path: str | Path) -> Source:
     if ending not in readers:
         raise ValueError(f"{path}: cannot read {ending or 'a file without ending'}; use {', '.join(ENDINGS)}")
     unit = "row" if ending == ".parquet" else "line"
-    return Source(str(path), path.name, unit, lambda: readers[ending](path))
+    return Source(str(path), path.name, unit, lambda: readers[ending](path), path.parent)
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:

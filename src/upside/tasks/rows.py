@@ -35,6 +35,7 @@ from upside.tasks.fields import (
     text_of,
     whole_numbers,
 )
+from upside.tasks.pictures import Picture, PictureError, pictures_of
 from upside.tasks.readers import Source
 from upside.tasks.templates import PromptTemplate, template
 from upside.verifiers import Verifier, load_verifier
@@ -67,6 +68,7 @@ class RowOptions:
     id: Column | None = None
     level: Column | None = None
     family: Column | None = None
+    image: Column | None = None
     template: str = "{prompt}"
     system: str | None = None
     chat: bool | None = None
@@ -76,7 +78,7 @@ class RowOptions:
     conflicts: str = "error"
 
     def __post_init__(self) -> None:
-        for role in ("prompt", "answer", "id", "level", "family"):
+        for role in ("prompt", "answer", "id", "level", "family", "image"):
             self._check_column(role, getattr(self, role))
         if not isinstance(self.test_share, int | float) or not 0 <= self.test_share <= 1:
             raise ValueError(f"test_share must be between 0 and 1, got {self.test_share!r}")
@@ -98,7 +100,7 @@ class RowOptions:
 
     def _check_column(self, role: str, column: Any) -> None:
         names = [column] if isinstance(column, str) else column
-        if column is None and role in ("id", "level", "family"):
+        if column is None and role in ("id", "level", "family", "image"):
             return
         if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str) and n for n in names):
             raise ValueError(f"{role} must be the name of a column, got {column!r}")
@@ -110,6 +112,11 @@ class RowOptions:
         system = named.system if self.system is None else self.system
         chat = named.chat if self.chat is None else self.chat
         return PromptTemplate(named.text, system, chat, named.source)
+
+    @property
+    def pictures(self) -> Sequence[str]:
+        """The columns that `image` names."""
+        return [self.image] if isinstance(self.image, str) else self.image or []
 
     @cached_property
     def level_range(self) -> tuple[int, int] | None:
@@ -126,7 +133,8 @@ class RowTask:
     """Rows of one or more sources as a task, judged by a verifier.
 
     sources: gives the training and the test sources when they are needed first (`load`, or the first `problems`).
-        Without test sources a hash of the prompt puts `options.test_share` of the rows into test.
+        Without test sources a hash of the prompt (of the pictures, where there are any) puts `options.test_share` of
+        the rows into test.
     remote: where the rows come from when that is another machine ("openai/gsm8k on the hub"), else None.
     dropped: reason -> how many rows were left out at load; examples: reason -> the first such row.
     """
@@ -207,8 +215,9 @@ class RowTask:
             kept = [problem for key, problem in train.problems.items() if key not in test.problems]
         else:
             share = self.options.test_share
-            held_out = [problem for key, problem in train.problems.items() if in_test_split(key, share)]
-            kept = [problem for key, problem in train.problems.items() if not in_test_split(key, share)]
+            sides = {key: in_test_split(_side(key, problem), share) for key, problem in train.problems.items()}
+            held_out = [problem for key, problem in train.problems.items() if sides[key]]
+            kept = [problem for key, problem in train.problems.items() if not sides[key]]
         self._splits = {"train": kept, "test": held_out}
         return self._splits
 
@@ -219,8 +228,13 @@ class RowTask:
             for number, fields in source.read():
                 seen += 1
                 here = source.at(number)
+                if isinstance(fields, str):
+                    self._drop(fields, here)
+                    continue
                 try:
                     found = self._problem(fields, number, source, id_prefix)
+                except PictureError as error:
+                    raise PictureError(str(error) if str(error).startswith(here) else f"{here}: {error}") from None
                 except ValueError as error:
                     raise ValueError(f"{here}: {error}") from None
                 if isinstance(found, str):
@@ -265,7 +279,11 @@ class RowTask:
         metadata: dict[str, Any] = {"file": source.short, "row": number}
         if options.family is not None:
             metadata["family"] = text_of(*look_up(fields, options.family, "family"))
-        key = _digest(asked)
+        images: tuple[Picture, ...] = ()
+        if options.image is not None:
+            column, value = look_up(fields, options.image, "image")
+            images = pictures_of(column, value, source.at(number), source.folder)
+        key = _digest(asked, *(picture.digest() for picture in images))
         own_id = None
         if options.id is not None:
             own_id = id_prefix + text_of(*look_up(fields, options.id, "id"))
@@ -279,7 +297,7 @@ class RowTask:
         if system is not None and not around.chat:
             raise ValueError('the row has a system prompt, but chat is false; set system: ""')
         text = around.text.replace("{prompt}", asked)
-        return key, Problem(own_id or key, text, gold, level, metadata, system, around.chat)
+        return key, Problem(own_id or key, text, gold, level, metadata, system, around.chat, images)
 
     def _drop(self, reason: str, example: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -342,5 +360,11 @@ def gold_answer(text: str) -> str:
     return gold.replace(",", "") if marked is not None and "####" in text and _THOUSANDS.fullmatch(gold) else gold
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
+def _side(key: str, problem: Problem) -> str:
+    """What decides a problem's split: its pictures, which train and test never share, else the hash of its text."""
+    return " ".join(picture.digest() for picture in problem.images) or key
+
+
+def _digest(text: str, *pictures: str) -> str:
+    """Hash of a problem's text and of the digests of its pictures."""
+    return hashlib.sha256(" ".join([*text.split(), *pictures]).encode()).hexdigest()[:16]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -13,7 +13,9 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 import upside
 from upside.analysis.doctor.live import Live
+from upside.engines.pictures import images_in
 from upside.engines.trl import ScoredRollouts
+from upside.tasks.pictures import MARK
 from upside.training.console import Console, printable
 from upside.training.folder import RunFolder
 from upside.training.outcomes import NAMES, UNJUDGED, complaint
@@ -74,7 +76,7 @@ class Recorder(TrainerCallback):
         if len(self._logs) < self.updates or self._rollouts is None:
             return
         now = time.perf_counter()
-        step = _step(self._rollouts)
+        step = self._step(self._rollouts)
         row = step.metrics(self._measured(), self.phases, now - self._started)
         table = self.folder.write_rollouts(row["step"], step.columns(self.estimator))
         self.folder.log(row)
@@ -84,6 +86,27 @@ class Recorder(TrainerCallback):
             self.doctor.step(row, table)
         self._started, self._rollouts, self._logs = now, None, []
         self.phases.clear()
+
+    def _step(self, rollouts: ScoredRollouts) -> Step:
+        return Step(
+            rollouts.batch,
+            rollouts.advantages,
+            [_text(prompt) for prompt in rollouts.prompts],
+            [_text(completion) for completion in rollouts.completions],
+            rollouts.correct,
+            rollouts.extras.get("outcome") or None,
+            self._pictures(rollouts.prompts),
+        )
+
+    def _pictures(self, prompts: Sequence[Any]) -> list[list[str]] | None:
+        """Keeps the pictures of the prompts; their files, None where there are none."""
+        shown = [images_in(prompt) for prompt in prompts]
+        if not any(shown):
+            return None
+        files: list[list[str]] = []
+        for row, images in enumerate(shown):  # the responses to a prompt stand together
+            files.append(files[-1] if row and images == shown[row - 1] else self.folder.keep_pictures(images))
+        return files
 
     def _complain(self, step: int, rollouts: ScoredRollouts) -> None:
         """Say once that a judgement ended in a timeout or error; from then on the steps' lines show the shares."""
@@ -107,20 +130,15 @@ class Recorder(TrainerCallback):
         return found | {key: value for key, value in mean.items() if key.startswith("reward_part/")}
 
 
-def _step(rollouts: ScoredRollouts) -> Step:
-    return Step(
-        rollouts.batch,
-        rollouts.advantages,
-        [_text(prompt) for prompt in rollouts.prompts],
-        [_text(completion) for completion in rollouts.completions],
-        rollouts.correct,
-        rollouts.extras.get("outcome") or None,
-    )
-
-
 def _text(value: Any) -> str:
-    """Plain text of a prompt or completion: a string, or the contents of a list of messages."""
-    return value if isinstance(value, str) else "\n".join(str(message["content"]) for message in value)
+    """Plain text of a prompt or completion: a string, or what messages say, `<image>` for a picture."""
+    return value if isinstance(value, str) else "\n".join(_content(message["content"]) for message in value)
+
+
+def _content(content: Any) -> str:
+    if not isinstance(content, list):
+        return str(content)
+    return "".join(MARK if block["type"] == "image" else str(block.get("text")) for block in content)
 
 
 class Periodic(TrainerCallback):
@@ -147,7 +165,7 @@ class StopOnSignal(TrainerCallback):
         self.stopped: str | None = None
         self._told_at = 0.0
         self._before: dict[int, Any] = {}
-        self._random: torch.Tensor | None = None  # of the CPU, before the step under way
+        self._random: torch.Tensor | None = None  # of the CPU, before the step under way or next
 
     def __enter__(self) -> StopOnSignal:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -175,7 +193,7 @@ class StopOnSignal(TrainerCallback):
         self._random = torch.get_rng_state()
 
     def save_last_step(self, trainer: Trainer) -> None:
-        """Save a checkpoint as of the last finished step, after a step that failed while it was sampling or scoring.
+        """Save a checkpoint as of the last finished step, after a step that could not be read, sampled or scored.
 
         Every process must call it: saving waits for all.
         """
@@ -184,6 +202,7 @@ class StopOnSignal(TrainerCallback):
             trainer._save_checkpoint(trainer.model, trial=None)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._random = torch.get_rng_state()
         if state.global_step % self.updates == 0 and self._agreed(args):
             control.should_save = True
             control.should_training_stop = True

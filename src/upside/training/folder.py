@@ -6,6 +6,7 @@
 | versions.json | package versions and the machine |
 | metrics.jsonl | one JSON object a step |
 | rollouts/step-00001.parquet | one row a response: prompt, response, reward, correct, outcome, stages' values, … |
+| pictures/ | of problems with pictures, each once and small, named by its pixels; the column `images` refers to them |
 | checkpoints/ | what `resume=true` continues from |
 | model/ | the trained model and its tokenizer |
 | held_out.jsonl | one JSON object an evaluation: each problem's right, judged and drawn responses, and tokens |
@@ -22,13 +23,16 @@ import math
 import os
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upside.evaluation.results import Evaluation, right
 from upside.training import world
 from upside.training.recipe import Recipe, load, to_yaml
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 # what may differ between a run and its continuation
 FREE_ON_RESUME = {
@@ -74,6 +78,7 @@ class RunFolder:
         self.metrics_file = path / "metrics.jsonl"
         self.summary_file = path / "summary.json"
         self.rollouts = path / "rollouts"
+        self.pictures = path / "pictures"
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
         self.curves = path / "curves.png"
@@ -217,6 +222,22 @@ class RunFolder:
         table = pyarrow.table(arrays)
         pyarrow.parquet.write_table(table, self.rollouts_file(step))
         return table
+
+    def keep_pictures(self, images: Sequence[Image]) -> list[str]:
+        """Write the pictures at no more than 128 pixels a side, those that are not there yet; returns their files,
+        relative to the folder."""
+        from upside.tasks.pictures import png, thumbnail
+
+        found = []
+        for image in images:
+            name, content = png(thumbnail(image))
+            if not (self.pictures / name).exists():
+                self.pictures.mkdir(exist_ok=True)
+                partial = self.pictures / f"{name}.tmp"
+                partial.write_bytes(content)
+                partial.replace(self.pictures / name)
+            found.append(f"{self.pictures.name}/{name}")
+        return found
 
     def summary(self) -> dict[str, Any]:
         """What is known of the run so far; {} before anything is."""

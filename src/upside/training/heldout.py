@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from upside.evaluation import Evaluation, evaluate, style_of
 from upside.tasks.base import Problem, Task
+from upside.tasks.prompts import Reader
 from upside.training.recipe import Recipe
 from upside.verifiers.base import Outcome
 
 
 def measure(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Reader,
     task: Task,
     problems: Sequence[Problem],
     recipe: Recipe,
+    sampler: str | None = None,
 ) -> dict[str, Evaluation]:
-    """{"greedy": …, "sampled": …}, as the recipe asks. The caller's random state is left as it is."""
+    """{"greedy": …, "sampled": …}, as the recipe asks. sampler: instead of the recipe's. The caller's random state is
+    left as it is."""
     found = {}
     for mode, samples in (("greedy", int(recipe.eval.greedy)), ("sampled", recipe.eval.samples)):
         if samples:
@@ -38,7 +41,7 @@ def measure(
                 batch_size=recipe.eval.batch_size,
                 seed=recipe.seed,
                 style=style_of(recipe.task),
-                backend="upside" if recipe.sampler == "upside" else "transformers",
+                backend="upside" if (sampler or recipe.sampler) == "upside" else "transformers",
             )
     return found
 

@@ -65,7 +65,7 @@ def outlook(recipe: Recipe) -> list[str]:
             with _naming(f"rewards[{index}]"):
                 load_reward(name, **options)
     lines += [f"caution: {caution}" for caution in cautions(recipe)]
-    if recipe.model != "bundled" and not Path(recipe.model).exists():
+    if recipe.model not in ("bundled", "bundled_vision") and not Path(recipe.model).exists():
         if recipe.model.startswith((".", "/", "~")):
             raise RecipeError(
                 f"model: there is no folder {recipe.model}; make it with: upside model import SOURCE {recipe.model}"

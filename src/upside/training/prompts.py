@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any
-
-from transformers import PreTrainedTokenizerBase
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from upside.tasks.base import Problem
-from upside.tasks.prompts import prompt_ids, render_prompt, within_limit
+from upside.tasks.prompts import Reader, loaded, prompt_ids, render_prompt, within_limit
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def fitting(
-    problems: Sequence[Problem], tokenizer: PreTrainedTokenizerBase, limit: int, prompts_per_step: int
+    problems: Sequence[Problem], tokenizer: Reader, limit: int, prompts_per_step: int
 ) -> tuple[list[Problem], list[Problem]]:
     """The problems whose prompt has at most `limit` tokens, and those left out.
 
@@ -52,9 +53,23 @@ def in_order(count: int, problems: int, seed: int) -> list[int]:
     return order[:count]
 
 
-def prompt_rows(
-    problems: Sequence[Problem], order: Sequence[int], tokenizer: PreTrainedTokenizerBase
-) -> list[dict[str, Any]]:
-    """Rows of the training set: the prompt and the index of its problem."""
-    prompts = [render_prompt(tokenizer, problem) for problem in problems]
-    return [{"prompt": prompts[index], "problem": index} for index in order]
+def prompt_rows(problems: Sequence[Problem], order: Sequence[int], reader: Reader) -> Dataset:
+    """TRL's training set: the prompt and the index of its problem. With pictures among the problems, also `images`,
+    each loaded when its row is read: the whole set is never in memory. Reading a row raises PictureError where one
+    cannot be loaded any more."""
+    from datasets import Dataset
+
+    prompts = [render_prompt(reader, problem) for problem in problems]
+    if not any(problem.images for problem in problems):
+        return Dataset.from_list([{"prompt": prompts[index], "problem": index} for index in order])
+
+    def read(rows: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
+        shown = {index: loaded(problems[index]) for index in set(rows["problem"])}  # a group's row repeats
+        indices = rows["problem"]
+        return {
+            "prompt": [prompts[index] for index in indices],
+            "problem": list(indices),
+            "images": [shown[index] for index in indices],
+        }
+
+    return Dataset.from_dict({"problem": list(order)}).with_transform(read)

@@ -32,7 +32,7 @@ class Recipe:
     name: str = "run"
 
     # what is trained
-    model: str = "bundled"  # "bundled", a folder, or a name on the hub
+    model: str = "bundled"  # "bundled", "bundled_vision", a folder, or a name on the hub
     revision: str | None = None
     dtype: str = "float32"  # bfloat16: mixed precision
     task: str = "reasoner"  # see upside.tasks.load_task

@@ -15,7 +15,8 @@ from upside.training.outcomes import shares
 @dataclass(frozen=True)
 class Step:
     """One batch of N responses and what the estimator made of it. prompts, responses: (N,) texts. correct, outcomes:
-    (N,) per response, None where unknown; None altogether where nothing judged."""
+    (N,) per response, None where unknown; None altogether where nothing judged. images: (N,) the files of each prompt's
+    pictures, relative to the run folder; None where there are none."""
 
     batch: Rollouts
     advantages: Advantages
@@ -23,6 +24,7 @@ class Step:
     responses: Sequence[str]
     correct: Sequence[bool | None] | None
     outcomes: Sequence[str | None] | None
+    images: Sequence[Sequence[str]] | None = None
 
     def metrics(
         self, measured: Mapping[str, float | None], phases: Mapping[str, float], seconds: float
@@ -65,6 +67,8 @@ class Step:
             "reference_reward": [None] * n,
         }
         columns |= {name: [row[name] for row in explained] for name in explained[0] if name != "row"}
+        if self.images is not None:
+            columns["images"] = list(self.images)
         if self.correct is not None:
             columns["correct"] = list(self.correct)
         return {**columns, "advantage": self.advantages.values.tolist()}

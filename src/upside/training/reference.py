@@ -9,7 +9,7 @@ The table is a Parquet file with one row a response of the frozen reference mode
 | reward | by the rewards of the table, null where none could be computed |
 | correct, outcome | the verdict |
 | tokens | length, end token included |
-| prompt | digest of the prompt's tokens |
+| prompt | digest of the prompt's tokens and pictures |
 
 Its metadata hold, under the key `upside`, what the rewards depend on: the digest of the model and its tokenizer, the
 sampling, the rewards.
@@ -27,15 +27,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upside.evaluation.fingerprint import differences, digest, of_model, of_tokenizer
+from upside.evaluation.fingerprint import differences, of_model, of_prompt, of_tokenizer
 from upside.rewards import Completions, Rewards, load_rewards
 from upside.tasks.base import Problem
-from upside.tasks.prompts import prompt_ids
+from upside.tasks.prompts import Reader
 from upside.training.recipe import Recipe, RecipeError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
     from upside.evaluation.judging import Row
 
 KEY = b"upside"
@@ -80,7 +78,7 @@ class ReferenceTable:
 
 
 def settings_of(
-    model: str | Path, tokenizer: PreTrainedTokenizerBase, sampling: Mapping[str, Any], rewards: Sequence[Any]
+    model: str | Path, tokenizer: Reader, sampling: Mapping[str, Any], rewards: Sequence[Any]
 ) -> dict[str, Any]:
     """What a reference reward depends on, beside the prompt."""
     names = ("temperature", "top_p", "top_k", "max_new_tokens")
@@ -91,9 +89,7 @@ def settings_of(
     }
 
 
-def for_run(
-    recipe: Recipe, problems: Sequence[Problem], tokenizer: PreTrainedTokenizerBase
-) -> dict[int, list[float | None]] | None:
+def for_run(recipe: Recipe, problems: Sequence[Problem], tokenizer: Reader) -> dict[int, list[float | None]] | None:
     """Index of a training problem -> the rewards of its reference responses, from the recipe's table; None where the
     recipe has no table. Problems that the table lacks are left out with `reference_missing: fresh`.
 
@@ -119,7 +115,7 @@ def for_run(
         if problem.id not in table.rewards:
             missing.append(problem.id)
             continue
-        if table.prompts[problem.id] != digest(prompt_ids(tokenizer, problem)):
+        if table.prompts[problem.id] != of_prompt(tokenizer, problem):
             raise RecipeError(
                 f"reference_table: problem {problem.id!r} was asked with another prompt there (template, system "
                 "prompt); build the table with the task options of this run"
@@ -156,7 +152,7 @@ def build(
     """
     from upside.evaluation import run_evaluation
     from upside.evaluation.sets import load_sets
-    from upside.models.loading import load_tokenizer
+    from upside.models.loading import load_reader
 
     path = Path(output)
     if path.exists():
@@ -171,8 +167,8 @@ def build(
     )  # fmt: skip
     rows = suite["reference"].rows
     by_id = {problem.id: problem for problem in chosen.problems}
-    tokenizer = load_tokenizer(model)
-    prompts = {id: digest(prompt_ids(tokenizer, by_id[id])) for id in {row.problem for row in rows}}
+    tokenizer = load_reader(model)
+    prompts = {id: of_prompt(tokenizer, by_id[id]) for id in {row.problem for row in rows}}
     _write(path, rows, _scores(judge, by_id, rows, rewards), prompts, settings_of(
         model, tokenizer, suite.settings["sampling"], rewards
     ) | {"task": data, "options": given, "seed": seed, "versions": suite.settings["versions"]})  # fmt: skip

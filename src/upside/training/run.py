@@ -13,8 +13,7 @@ from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # rollout_func, the door for our sampler
 
-from datasets import Dataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
+from transformers import PreTrainedModel, PrinterCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 
@@ -27,6 +26,8 @@ from upside.engines.trl import AdvantageTrainer
 from upside.evaluation.generate import end_ids
 from upside.rewards import RewardError
 from upside.tasks import Problem
+from upside.tasks.pictures import PictureError
+from upside.tasks.prompts import Reader, tokenizer_of
 from upside.training import reference, setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
@@ -83,6 +84,7 @@ class Run:
             model, tokenizer = setup.load_model(self.recipe)
             self.own_ends = model.generation_config.eos_token_id
             self.problems = setup.load_problems(self.recipe, tokenizer)
+            self.sampler = setup.sampler_for(self.recipe, model, self.problems)
             self.reference = reference.for_run(self.recipe, self.problems.train, tokenizer)
             self.rewards = setup.make_rewards(self.recipe, self.problems.task)
         self.gate = world.Gate(config.world_size)
@@ -132,23 +134,26 @@ class Run:
         )
         for note in problems.notes(recipe.max_prompt_tokens):
             self.console.note(note)
+        if self.sampler != recipe.sampler:
+            kind = model.config.model_type
+            self.console.note(f"sampler: transformers; upside's own does not show pictures to models of type {kind}")
         for caution in cautions(recipe):
             self.console.note(f"caution: {caution}")
 
     # ---- evaluation ---------------------------------------------------------------------------------------------
 
-    def _evaluate(self, when: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    def _evaluate(self, when: str, model: PreTrainedModel, tokenizer: Reader) -> dict[str, Any]:
         """Held-out results, kept in summary.json so that a resumed run does not repeat them."""
         results = self._evaluated(when, model, tokenizer) if self.problems.held_out and self.main else {}
         self.gate.wait()
         return results
 
-    def _evaluated(self, when: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    def _evaluated(self, when: str, model: PreTrainedModel, tokenizer: Reader) -> dict[str, Any]:
         known = self.folder.summary().get(when)
         if when == "before" and known:
             return known
         with self._phase(f"evaluate_{when}"):
-            found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+            found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe, self.sampler)
         self.folder.log_held_out(0 if when == "before" else self.recipe.steps, found)
         results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
         for mode, result in list(results.items()):
@@ -162,7 +167,7 @@ class Run:
 
     # ---- training -----------------------------------------------------------------------------------------------
 
-    def _train(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: GRPOConfig) -> PreTrainedModel:
+    def _train(self, model: PreTrainedModel, tokenizer: Reader, config: GRPOConfig) -> PreTrainedModel:
         recipe = self.recipe
         checkpoint = self.folder.last_checkpoint() if recipe.resume else None
         done = self.folder.steps_done(recipe) if recipe.resume else 0
@@ -181,10 +186,11 @@ class Run:
         try:
             with stop:
                 trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except RewardError as error:
+        except (RewardError, PictureError) as error:
             if world.size() == 1 or isinstance(error, AgreedRewardError):
                 stop.save_last_step(trainer)
-            raise RewardError(f"{error}; once it is mended, continue with: {resume_command(self.folder)}") from error
+            kind = PictureError if isinstance(error, PictureError) else RewardError
+            raise kind(f"{error}; once it is mended, continue with: {resume_command(self.folder)}") from error
         finally:
             self.console.stop()
         if stop.stopped is not None and trainer.state.global_step < config.max_steps:
@@ -212,21 +218,22 @@ class Run:
     def _trainer(
         self,
         model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: Reader,
         config: GRPOConfig,
         recorder: Recorder,
         stop: StopOnSignal,
     ) -> AdvantageTrainer:
         recipe, problems = self.recipe, self.problems
         order = in_order(recipe.steps * recipe.prompts_per_step, len(problems.train), recipe.seed)
-        ends = end_ids(model, tokenizer, problems.task)
+        text_tokenizer = tokenizer_of(tokenizer)
+        ends = end_ids(model, text_tokenizer, problems.task)
         model.generation_config.eos_token_id = ends  # where TRL and its samplers read them
-        reward = TaskReward(self.rewards, problems.train, {*ends, tokenizer.pad_token_id}, recipe.group_size)
+        reward = TaskReward(self.rewards, problems.train, {*ends, text_tokenizer.pad_token_id}, recipe.group_size)
         trainer = AdvantageTrainer(
             model=model,
             reward_funcs=[reward],
             args=config,
-            train_dataset=Dataset.from_list(prompt_rows(problems.train, order, tokenizer)),
+            train_dataset=prompt_rows(problems.train, order, tokenizer),
             processing_class=tokenizer,
             estimator=self.estimator,
             correctness=reward.correct,
@@ -235,7 +242,7 @@ class Run:
             skip_zero_advantage=recipe.skip_zero_advantage,
             reference_table=self.reference,
             reference_missing=recipe.reference_missing,
-            rollout_func=_timed(sampler.rollout, recorder.phases, "rollout") if recipe.sampler == "upside" else None,
+            rollout_func=_timed(sampler.rollout, recorder.phases, "rollout") if self.sampler == "upside" else None,
             callbacks=[recorder, stop],
         )
         trainer.remove_callback(PrinterCallback)
@@ -252,10 +259,10 @@ class Run:
             trainer.add_callback(Periodic(recipe.eval.every, recipe.updates, evaluate))
         return trainer
 
-    def _evaluate_at(self, step: int, trainer: AdvantageTrainer, tokenizer: PreTrainedTokenizerBase) -> None:
+    def _evaluate_at(self, step: int, trainer: AdvantageTrainer, tokenizer: Reader) -> None:
         with self._phase("evaluate_during"):
             model = trainer.accelerator.unwrap_model(trainer.model)
-            found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe)
+            found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe, self.sampler)
         self.folder.log_held_out(step, found)
         results = {mode: facts(evaluation) for mode, evaluation in found.items()}
         during = [row for row in self.folder.summary().get("during", []) if row["step"] < step]
@@ -263,7 +270,7 @@ class Run:
         text = ", ".join(f"{mode} {result['accuracy']:.1%}" for mode, result in results.items())
         self.console.note(f"held-out accuracy at step {step}: {text}")
 
-    def _save(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, state: Any = None) -> None:
+    def _save(self, model: PreTrainedModel, tokenizer: Reader, state: Any = None) -> None:
         """state: all weights by name, where the model itself holds a part of them."""
         model.generation_config.eos_token_id = self.own_ends  # what ends a response to this task alone stays here
         model.save_pretrained(self.folder.model, state_dict=state)

@@ -9,15 +9,17 @@ from typing import Any
 
 import torch
 from accelerate import DistributedType, PartialState
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from trl import GRPOConfig
 
+from upside.engines.sampler import samples_pictures
 from upside.engines.sharded import fsdp_asked, zero3
 from upside.models import loading
 from upside.registry import nearest
 from upside.rewards import Rewards, load_rewards
 from upside.tasks import Problem, Task, load_task
+from upside.tasks.prompts import Reader, prompt_ids
 from upside.training.prompts import fitting
 from upside.training.recipe import Recipe, RecipeError
 from upside.training.world import size
@@ -44,8 +46,8 @@ class Problems:
         return [f"dropped {n} {words[reason]} (first: {self.examples[reason]})" for reason, n in self.dropped.items()]
 
 
-def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The recipe's model in float32 and its tokenizer (see `upside.models.loading.load_model`).
+def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrainedModel, Reader]:
+    """The recipe's model in float32 and its tokenizer or processor (see `upside.models.loading.load_model`).
 
     path: load from there instead of the recipe's model. Raises RecipeError when there is no such model.
     """
@@ -55,20 +57,30 @@ def load_model(recipe: Recipe, path: str | Path | None = None) -> tuple[PreTrain
         raise RecipeError(f"model: {error}") from error
 
 
-def load_problems(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Problems:
-    """Training and held-out problems. ValueError when nothing is left to train on."""
+def load_problems(recipe: Recipe, reader: Reader) -> Problems:
+    """Training and held-out problems, every picture of theirs loaded once. ValueError when nothing is left to train on,
+    PictureError for a picture that cannot be shown."""
     task = load_task(recipe.task, **recipe.task_options)
     try:
         train = task.problems("train", recipe.train_problems, recipe.seed)
     except ValueError as error:
         asked = f" (train_problems={recipe.train_problems}; null takes all there are)" if recipe.train_problems else ""
         raise RecipeError(f"task: {error}{asked}") from error
-    train, too_long = fitting(train, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
+    train, too_long = fitting(train, reader, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    for problem in held_out:
+        prompt_ids(reader, problem)  # what cannot be asked, a picture among it, is told before the training
     dropped, examples = dict(getattr(task, "dropped", {})), dict(getattr(task, "examples", {}))
     if too_long:
         dropped["too_long"], examples["too_long"] = len(too_long), f"problem {too_long[0].id!r}"
     return Problems(task, train, held_out, dropped, examples)
+
+
+def sampler_for(recipe: Recipe, model: PreTrainedModel, problems: Problems) -> str:
+    """The recipe's sampler; `transformers` for pictures that the package's own does not show to this kind of model."""
+    seeing = any(problem.images for problem in (*problems.train, *problems.held_out))
+    own = recipe.sampler == "upside" and seeing and not samples_pictures(model)
+    return "transformers" if own else recipe.sampler
 
 
 def make_rewards(recipe: Recipe, task: Task) -> Rewards:

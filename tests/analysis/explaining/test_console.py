@@ -34,6 +34,12 @@ def test_a_group_on_80_columns(log_of) -> None:
     assert "…" not in text  # no header is cut
 
 
+def test_the_files_of_a_prompts_pictures(log_of) -> None:
+    files = ["pictures/" + "a" * 16 + ".png", "pictures/b.png"]
+    text = shown(explain_groups(log_of([{"prompt": "<image>area?", "rewards": [0.0, 1.0], "images": [files, files]}])))
+    assert text.splitlines()[1:4] == ["<image>area?", f"a/log/{files[0]}", f"a/log/{files[1]}"]
+
+
 def test_responses_alike_share_a_sentence(log_of) -> None:
     text = shown(explain_groups(log_of([{"rewards": [0.0, 0.0, 1.0]}]), "dr_grpo"))
     assert text.count("Reward 0 against the group's mean 0.3333: -0.3333.") == 1

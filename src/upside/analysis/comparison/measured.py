@@ -103,8 +103,11 @@ def _held_out(lines: list[dict[str, Any]]) -> dict[str, HeldOut]:
 
 
 def _prompts(path: Any) -> str:
-    """A digest of a step's prompts, in order."""
-    texts = pyarrow.parquet.read_table(path, columns=["prompt"])["prompt"].to_pylist()
+    """A digest of a step's prompts and their pictures, in order."""
+    table = pyarrow.parquet.read_table(path)
+    texts = table["prompt"].to_pylist()
+    if "images" in table.column_names:
+        texts += [",".join(files) for files in table["images"].to_pylist()]
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -136,11 +136,12 @@ def _says_something(name: str, groups: list[dict[str, Any]]) -> bool:
 
 
 def _add_texts(log: Log, groups: list[dict[str, Any]], rows: list[np.ndarray], characters: int) -> None:
-    prompts = log.texts("prompt_text", [int(own[0]) for own in rows])
+    first = [int(own[0]) for own in rows]
+    prompts = log.texts("prompt_text", first)
     responses = log.texts("response", np.concatenate(rows))
     texts = iter(within([*prompts, *responses], characters))
-    for group in groups:
-        group["prompt"] = next(texts)
+    for group, files in zip(groups, log.pictures(first), strict=True):
+        group["prompt"], group["pictures"] = next(texts), files
     for group in groups:
         for response in group["responses"]:
             response["text"] = next(texts)

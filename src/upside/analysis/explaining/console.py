@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console
@@ -22,6 +23,8 @@ def print_groups(block: Groups, full: bool = False, out: Console | None = None) 
         title = f"step {group['step']}, group {group['group']}"
         out.print(Text.assemble((title, "bold"), f"  {', '.join(tag.replace('_', ' ') for tag in group['tags'])}"))
         out.print(_text(group["prompt"], full, "cyan"))
+        for file in group.get("pictures", ()):
+            out.print(Text(printable(str(Path(block.source) / file)), "cyan"), soft_wrap=True)
         out.print(Text(group["sentence"]))
         out.print(_table(block.columns, group["responses"]))
         _print_responses(group["responses"], full, out)

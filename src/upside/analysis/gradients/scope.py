@@ -174,6 +174,8 @@ def microscope(
         None, short=str(data) in SHORT_TASKS, samples=samples, temperature=temperature, max_new_tokens=max_new_tokens
     )
     chosen = load_sets(data, options or {}, split, problems, seed)[0]
+    if any(problem.images for problem in chosen.problems):
+        raise ValueError(f"data: {data} has pictures, which are not shown here; give a task of text")
     part = prompted(chosen, load_tokenizer(model), sampling, fingerprint.context_of(model), max_prompt_tokens)
     if prompts_per_batch is None:
         prompts_per_batch = divisor(len(part.prompts))

@@ -22,6 +22,7 @@ COLUMNS: dict[str, str] = {
     "prompt": "int64: one code per prompt text, so that visits of a prompt at several steps can be compared",
     "prompt_text": "string",
     "response": "string",
+    "images": "list of strings: files of the prompt's pictures, relative to the log's folder",
     "reward": "double, null where none could be computed",
     "correct": "bool, null where not judged",
     "outcome": "string: correct, wrong, unparsed, timeout, error",
@@ -88,6 +89,13 @@ class Log:
         if name not in self.table.column_names:
             return [None] * len(rows)
         return self.table[name].take(pa.array(np.asarray(rows, dtype=np.int64))).to_pylist()
+
+    def pictures(self, rows: np.ndarray | list[int]) -> list[list[str]]:
+        """Files of some rows' pictures, relative to the folder of the log; [] where there are none."""
+        if "images" not in self.table.column_names:
+            return [[] for _ in rows]
+        found = self.table["images"].take(pa.array(np.asarray(rows, dtype=np.int64))).to_pylist()
+        return [files or [] for files in found]
 
     @cached_property
     def steps(self) -> list[int]:

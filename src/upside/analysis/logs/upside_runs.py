@@ -102,8 +102,16 @@ def joined(parts: list[pa.Table]) -> pa.Table:
     columns["reward"] = pc.if_else(known, reward, pa.scalar(None, pa.float64()))
     columns["prompt_text"] = table["prompt"]
     columns["group"] = pair_codes(table["step"].to_numpy(), codes(table["group"]))
-    columns["prompt"] = codes(table["prompt"])
+    columns["prompt"] = codes(_asked(table))
     return pa.table(columns)
+
+
+def _asked(table: pa.Table) -> Any:
+    """What tells prompts apart: their text, and the files of their pictures where there are any."""
+    if "images" not in table.column_names:
+        return table["prompt"]
+    files = pc.fill_null(pc.binary_join(table["images"], ","), "")
+    return pc.binary_join_element_wise(table["prompt"], files, "\0")
 
 
 def _parts(files: list[Path], notes: list[str]) -> list[pa.Table]:

@@ -12,12 +12,14 @@ from upside.analysis.blocks import Cell, Column, Findings, Groups, Prose, Sectio
 from upside.analysis.logs import Log, read_log
 from upside.analysis.page.curves import charts
 from upside.analysis.page.overview import overview, parts
+from upside.analysis.page.pictures import embedded
 from upside.analysis.page.render import LEVELS, render
 from upside.analysis.page.sources import Source, read_sources
 
 LARGEST = 14_000_000
 """Bytes of a page; above it fewer groups are shown."""
 CHARACTERS = 40_000_000  # of all prompts and responses, before they are packed
+PICTURES = 4_000_000  # bytes of all pictures
 RESPONSES = 60_000
 """How many the page shows of a log at most: they are unpacked at once."""
 
@@ -144,7 +146,8 @@ def _explained(name: str, log: Log, estimators: list[str], logs: int) -> list[Gr
             found.append(Prose([f"{name}{f', {spec}' if spec else ''}: not explained: {error}"]))
             continue
         source = f"{name}, {spec}" if len(estimators) > 1 else name
-        found.append(replace(block, source=source, meanings=KINDS))
+        pictures = embedded(Path(log.source), block.groups, PICTURES // parts)
+        found.append(replace(block, source=source, meanings=KINDS, pictures=pictures))
     return found
 
 

@@ -183,18 +183,23 @@ def _figure(chart: Chart) -> dict[str, Any]:
 
 
 def _groups(block: Groups) -> dict[str, Any]:
-    """What assets/browser.js shows; a response is [text, why, values in the columns' order]."""
+    """What assets/browser.js shows; a response is [text, why, values in the columns' order], a group names its pictures
+    by their number."""
     names = [column.name for column in block.columns]
+    files = list(dict.fromkeys(file for group in block.groups for file in group.get("pictures", ())))
+    number = {file: index for index, file in enumerate(files)}
     return {
         "source": block.source,
         "note": block.note,
         "total": block.total or len(block.groups),
         "meanings": dict(block.meanings),
+        "pictures": [[file, block.pictures.get(file)] for file in files],
         "columns": [[c.name, c.kind, c.digits, c.help] for c in block.columns],
         "groups": [
             [
                 group["step"], str(group["group"]), group["prompt"], group["sentence"], list(group["tags"]),
                 [[r["text"], r["why"], [r["values"].get(name) for name in names]] for r in group["responses"]],
+                [number[file] for file in group.get("pictures", ())],
             ]
             for group in block.groups
         ],

@@ -20,11 +20,13 @@ import pyarrow.parquet
 
 from upside.analysis.doctor.live import Live
 from upside.engines.calls import sample_number
+from upside.engines.sampler import samples_pictures
 from upside.engines.verl.translate import arguments, overrides
 from upside.models import loading
 from upside.rewards import load_rewards
 from upside.tasks import Problem, Task, load_task
-from upside.tasks.prompts import render_prompt
+from upside.tasks.pictures import MARK
+from upside.tasks.prompts import loaded, render_prompt
 from upside.training import reference, world
 from upside.training.console import Console
 from upside.training.folder import Halted, Interrupted, RunFolder, resume_command
@@ -76,15 +78,21 @@ def _model(recipe: Recipe) -> str:
 
 def _run(recipe: Recipe, model: str, command: list[str], cpu: bool) -> dict[str, Any]:
     console, task = Console(), load_task(recipe.task, **recipe.task_options)
-    tokenizer = loading.load_tokenizer(model)
+    tokenizer = loading.load_reader(model)
     train_problems = task.problems("train", recipe.train_problems, recipe.seed)
     train_problems, dropped = fitting(train_problems, tokenizer, recipe.max_prompt_tokens, recipe.prompts_per_step)
     held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    if cpu and any(problem.images for problem in train_problems):
+        raise RecipeError(
+            "task: verl trains on pictures with vLLM on GPUs, and there is none; leave out --engine verl, or prepare "
+            "the run with --dry-run"
+        )
     if load_rewards(recipe.rewards, task).needs_groups:  # a function of the user's may say so
         raise RecipeError("rewards: one of them compares the responses to a prompt; verl scores each alone")
     table = reference.for_run(recipe, train_problems, tokenizer)
     rows = _rows(recipe, task, train_problems, tokenizer, table)
     folder = RunFolder.open_for(recipe, "verl")
+    _write_pictures(folder.path / "data", train_problems)
     folder.recipe_file.write_text(to_yaml(replace(recipe, resume=False)))  # with the number of workers
     _write_data(folder.path / "data", rows)
     console.note(f"verl: estimator {recipe.estimator}, {recipe.processes} workers, output {folder.path}")
@@ -117,16 +125,22 @@ def _rows(
     """verl's data set in the order of training. RecipeError for prompts that are no messages.
 
     table: index of a problem -> rewards of its reference responses; each row gets one per response of its step.
+    Pictures are named by their file in the run's folder `data`, as `_write_pictures` writes them, and stand at marks in
+    the text.
     """
     if getattr(task, "stop", ""):
         raise RecipeError(f"task: {recipe.task} ends responses at characters of its own, which verl does not know")
     rows: list[dict[str, Any]] = []
+    seeing = any(problem.images for problem in problems)
     for index in in_order(recipe.steps * recipe.prompts_per_step, len(problems), recipe.seed):
         problem = problems[index]
         prompt = render_prompt(tokenizer, problem)
         if isinstance(prompt, str):
             raise RecipeError(f"task: {recipe.task} has plain-text prompts; verl takes messages and a chat template")
         columns: dict[str, Any] = {}
+        if seeing:
+            folder = recipe.folder / "data"
+            columns["images"] = [str(_picture_file(folder, image.digest())) for image in problem.images]
         if table is not None:
             samples, size, step = table[index], recipe.group_size, len(rows) // recipe.prompts_per_step + 1
             drawn = [sample_number(step, place, size, len(samples)) for place in range(size)]
@@ -135,12 +149,35 @@ def _rows(
             {
                 **columns,
                 "data_source": recipe.task,
-                "prompt": prompt,
+                "prompt": [{**message, "content": _marked(message["content"])} for message in prompt],
                 "reward_model": {"style": "rule", "ground_truth": problem.answer},
                 "extra_info": {"index": len(rows), "problem": problem.id},
             }
         )
     return rows
+
+
+def _marked(content: str | list[dict[str, str]]) -> str:
+    """A message's text, `<image>` for a picture: verl cuts it into blocks itself."""
+    if isinstance(content, str):
+        return content
+    return "".join(MARK if block["type"] == "image" else block["text"] for block in content)
+
+
+def _picture_file(folder: Path, digest: str) -> Path:
+    return folder / "pictures" / f"{digest}.png"
+
+
+def _write_pictures(folder: Path, problems: list[Problem]) -> None:
+    """Every picture once, in full size. Raises PictureError that names the problem."""
+    for problem in problems:
+        for picture, image in zip(problem.images, loaded(problem), strict=True):
+            file = _picture_file(folder, picture.digest())
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                partial = file.with_suffix(".tmp")
+                image.save(partial, "PNG")
+                partial.replace(file)
 
 
 def _write_data(folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -163,7 +200,8 @@ def _evaluate(
         return {}
     policy, tokenizer = loading.load_model(model)
     policy.to("cuda" if torch.cuda.is_available() else "cpu")
-    found = measure(policy, tokenizer, task, held_out, recipe)
+    own = recipe.sampler == "upside" and (samples_pictures(policy) or not any(p.images for p in held_out))
+    found = measure(policy, tokenizer, task, held_out, recipe, "upside" if own else "transformers")
     folder.log_held_out(step, found)
     results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
     return {**results, "accuracy": next(iter(found.values())).accuracy.value}

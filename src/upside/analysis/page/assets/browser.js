@@ -14,8 +14,8 @@ async function unpacked(index) {
   const columns = found.columns.map(([name, kind, digits, help]) => ({ name, kind, digits, help }));
   const numeric = columns.findLastIndex((column) => column.kind !== "text");
   const named = (name) => columns.findIndex((column) => column.name === name);
-  const groups = found.groups.map(([step, group, prompt, sentence, tags, responses]) => ({
-    step, group, prompt, sentence, tags,
+  const groups = found.groups.map(([step, group, prompt, sentence, tags, responses, pictures]) => ({
+    step, group, prompt, sentence, tags, pictures: pictures.map((number) => found.pictures[number]),
     responses: responses.map(([text, why, values], row) => ({ row, text: text ?? "", why, values })),
   }));
   const advantage = named("advantage") < 0 ? numeric : named("advantage");
@@ -135,6 +135,12 @@ function responseBody(response, data, wanted) {
   return element("tbody", {}, row, detail);
 }
 
+/** A picture of a prompt, enlarged without smoothing; its file where the page has no room for it. */
+function pictureOf([file, content], alt) {
+  if (!content) return element("span", { class: "snippet", textContent: alt ? file : "" });
+  return element("img", { src: `data:image/png;base64,${content}`, alt, title: alt ? file : "" });
+}
+
 function groupCard(group, data, wanted, open) {
   const summary = element("summary", {}, element("span", { class: "where" }, `Step ${group.step}, group ${group.group}`));
   const marks = group.responses.map((response) => isRight(response.values[data.correct]));
@@ -144,11 +150,16 @@ function groupCard(group, data, wanted, open) {
     summary.append(strip);
   }
   group.tags.forEach((tag) => summary.append(element("span", { class: "tag", textContent: spaced(tag), title: data.meanings[tag] ?? "" })));
+  group.pictures.forEach((picture) => summary.append(pictureOf(picture, "")));
   summary.append(element("span", { class: "snippet", dir: "auto", textContent: snippet(group.prompt ?? "") }));
   const card = element("details", { class: "group" }, summary);
   card.addEventListener("toggle", () => {
     if (!card.open || card.childElementCount > 1) return;
     if (group.sentence) card.append(element("p", { dir: "auto", textContent: group.sentence }));
+    if (group.pictures.length) {
+      const shown = group.pictures.map((picture, i) => pictureOf(picture, `Picture ${i + 1} of ${group.pictures.length} of the prompt ${snippet(group.prompt ?? "")}`));
+      card.append(element("div", { class: "pictures" }, ...shown));
+    }
     card.append(element("pre", { class: "prompt", dir: "auto", tabIndex: 0 }, ...marked(group.prompt ?? "", wanted.text.toLowerCase())));
     card.append(responseTable(group, data, wanted));
   });

@@ -1,0 +1,33 @@
+"""The pictures beside a page's groups: the small files that a run wrote, as they are."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+NAME = re.compile(r"pictures/[0-9a-f]{16}\.png", re.ASCII)
+PNG = b"\x89PNG\r\n\x1a\n"
+LARGEST = 128 * 128 * 3 + 4096
+"""Bytes of a picture of 128 x 128 pixels that PNG makes no smaller."""
+
+
+def embedded(folder: Path, groups: Sequence[dict[str, Any]], budget: int) -> dict[str, str]:
+    """The groups' pictures by file, as base64, of as many groups as `budget` bytes hold. A log can name any file: only
+    what a run folder keeps under `pictures/`, a PNG of thumbnail size, is read."""
+    found: dict[str, str] = {}
+    for file in (file for group in groups for file in group.get("pictures", ())):
+        if file in found or not NAME.fullmatch(file):
+            continue
+        path = folder / file
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
+            continue
+        content = path.read_bytes()
+        budget -= len(content)
+        if budget < 0:
+            break
+        if content.startswith(PNG):
+            found[file] = base64.b64encode(content).decode()
+    return found
