@@ -196,6 +196,22 @@ FAULTS: dict[str, tuple[str, Callable[[], Log]]] = {  # check -> the level it mu
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("settings", "norm", "expected"),
+    [
+        ({"beta": 0.0, "max_grad_norm": 1.0}, 0.3, "ok"),  # Adam: 60 steps of grpo at weight 0.3 and at 1 are alike
+        ({"beta": 0.001, "max_grad_norm": 1.0}, 0.3, "warn"),
+        ({"beta": 0.0, "entropy_bonus": 0.01, "max_grad_norm": 1.0}, 0.3, "warn"),
+        ({"beta": 0.0, "max_grad_norm": 0.1}, 0.3, "warn"),
+        ({"beta": 0.0, "max_grad_norm": 1.0, "trl": {"optim": "sgd"}}, 0.3, "warn"),
+        ({}, 0.3, "warn"),
+    ],
+)
+def test_a_mean_weight_matters_where_its_scale_does(settings: dict[str, Any], norm: float, expected: str) -> None:
+    log = lines(change(healthy(), weight=np.full(N, 0.3)), grad_norm=norm)
+    assert level("mean_weight", replace(log, recipe=settings)) == expected
+
+
 def level(check: str, log: Log) -> str:
     return diagnose(log, only=[check]).findings[0]["level"]
 

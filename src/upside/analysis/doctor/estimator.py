@@ -149,11 +149,14 @@ def advantages_differ(view: View, limit: Any) -> Verdict:
 @check(
     title="The weights change the step's size",
     looks_at="weights of responses with a signal; else ADORA's logged mean weight",
-    rule="warn below {low:g} or above {high:g} on average: a weight other than 1 acts like another learning rate, "
-    "so a comparison with an unweighted estimator at the same lr compares the step sizes too",
-    remedy="adora_weight:normalize_mean_weight=true, or lr divided by the mean weight",
+    rule="warn below {low:g} or above {high:g} on average: a weight other than 1 acts like another learning rate where "
+    "the optimiser keeps the gradient's scale (SGD) or more than {clipped:.0%} of the steps are clipped, and changes "
+    "the balance with a KL term or entropy bonus. Adam cancels a constant factor, so without these it is ok",
+    remedy="adora_weight:normalize_mean_weight=true; by hand: lr divided by the mean weight (SGD, clipping), beta and "
+    "entropy_bonus times it",
     low=0.5,
     high=2,
+    clipped=0.1,
 )
 def mean_weight(view: View, limit: Any) -> Verdict:
     if len(view.log) and view.log.has("weight"):
@@ -170,7 +173,22 @@ def mean_weight(view: View, limit: Any) -> Verdict:
             raise Missing("the estimator has no weights")
         mean = series.recent
         text = f"mean weight {mean:.2f} recently"
-    return Verdict("ok" if limit.low <= mean <= limit.high else "warn", text)
+    if limit.low <= mean <= limit.high:
+        return Verdict("ok", text)
+    if _scale_cancels(view, limit.clipped):
+        return Verdict("ok", f"{text}; Adam cancels its scale, and no KL term, entropy bonus or clipping depends on it")
+    return Verdict("warn", text)
+
+
+def _scale_cancels(view: View, clipped: float) -> bool:
+    """Whether a constant factor of all advantages would leave the run as it is, as far as the log tells."""
+    recipe = view.log.recipe
+    if "beta" not in recipe or "max_grad_norm" not in recipe:  # another engine's log
+        return False
+    if recipe["beta"] or recipe.get("entropy_bonus") or "adam" not in (recipe.get("trl") or {}).get("optim", "adamw"):
+        return False
+    norms = view.known("grad_norm")
+    return norms is not None and float((norms.values > recipe["max_grad_norm"]).mean()) <= clipped
 
 
 @check(
