@@ -15,6 +15,7 @@ from upside.cli.arguments import split
 @click.option(
     "--estimators", multiple=True, required=True, metavar="SPEC,…", help="What to compare; repeatable (see below)."
 )
+@click.option("--set", "own", multiple=True, metavar="NAME:KEY=VALUE", help="A setting of one estimator; repeatable.")
 @click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each estimator.")
 @click.option("--first-seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--baseline", metavar="NAME", default=None, help="What the others are measured against. [default: first]")
@@ -35,6 +36,7 @@ from upside.cli.arguments import split
 def compare(
     arguments: tuple[str, ...],
     estimators: tuple[str, ...],
+    own: tuple[str, ...],
     seeds: int,
     first_seed: int,
     baseline: str | None,
@@ -55,10 +57,12 @@ def compare(
     \b
       upside compare --estimators grpo,canon_inter,adora --seeds 3 --jobs 2
       upside compare my.yaml steps=100 --estimators grpo,slow=canon:metric=length,mu=0.2 --output out
+      upside compare --estimators adora,grpo,slower=grpo --set slower:lr=1e-4
       upside compare --estimators grpo --estimators "mine=grpo > my_stage:strength=0.2"
 
     A comma starts the next estimator, unless an option of the one before follows (mu=0.2 above). NAME=SPEC gives an
-    estimator a name, which tables and run folders then bear. Stages of your own come from installed packages (entry
+    estimator a name, which tables and run folders then bear. With --set one of them has a learning rate, loss or the
+    like of its own, and the result says so. Stages of your own come from installed packages (entry
     point upside.stages).
     """
     from rich.console import Console
@@ -73,13 +77,14 @@ def compare(
     folder = output or f"comparisons/{load(path, overrides).name}"
     numbers = list(range(first_seed, first_seed + seeds))
     if dry_run:
-        _plan(path, overrides, estimators, numbers, Path(folder), baseline, threads)
+        _plan(path, overrides, estimators, own, numbers, Path(folder), baseline, threads)
         return
     try:
         found = run(
             path,
             overrides,
             estimators=estimators,
+            own=own,
             seeds=numbers,
             output=folder,
             baseline=baseline,
@@ -105,6 +110,7 @@ def _plan(
     path: str | None,
     overrides: list[str],
     estimators: tuple[str, ...],
+    own: tuple[str, ...],
     seeds: list[int],
     folder: Path,
     baseline: str | None,
@@ -114,7 +120,7 @@ def _plan(
 
     named = read_estimators(estimators)
     check_baseline(baseline, named)
-    runs = plan(path, overrides, named, seeds, folder, threads)
+    runs = plan(path, overrides, named, seeds, folder, threads, own)
     for run in runs:
         state = run.state if run.state != "half" else f"half: step {run.step} of {run.recipe.steps}"
         click.echo(f"{run.key:<32} {run.recipe.estimator:<32} seed {run.recipe.seed}  {state}")

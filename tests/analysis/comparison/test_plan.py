@@ -103,6 +103,31 @@ def test_bad_options(tmp_path: Path, options: dict, message: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_setting_of_one_estimator(tmp_path: Path) -> None:
+    named = {"grpo": "grpo", "slow:er": "grpo", "slow": "rloo"}
+    own = ["slow:er:lr=1e-4", "slow:er:beta=0.01", "slow:lr=2e-4"]
+    runs = plan(None, ["lr=1e-3"], named, [0, 1], tmp_path, 1, own)
+    assert [(run.recipe.lr, run.recipe.beta) for run in runs] == 2 * [(1e-3, 0.0), (1e-4, 0.01), (2e-4, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (
+            "rloo:lr=1e-4",
+            r"set: 'rloo:lr=1e-4' begins with none of the estimators 'grpo', 'slow'; write NAME:KEY=VALUE",
+        ),
+        ("grpo", r"such as grpo:lr=1e-4"),
+        ("grpo:steps=5", r"set: 'steps' has to be the same for all estimators; one alone may have: beta, "),
+        ("grpo:eval.problems=5", r"'eval\.problems' has to be the same"),
+        ("grpo:lr", r"cannot read 'lr'; write key=value"),
+    ],
+)
+def test_a_setting_that_none_may_have_of_its_own(tmp_path: Path, own: str, message: str) -> None:
+    with pytest.raises((ComparisonError, RecipeError), match=message):
+        plan(None, [], TWO, [0], tmp_path, 1, [own])
+
+
 def test_an_estimator_that_the_recipe_cannot_feed_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"'canon:metric=style' needs style, which a recipe cannot supply"):
         plan(None, [], {"grpo": "grpo", "style": "canon:metric=style"}, [0], tmp_path, threads=1)

@@ -205,5 +205,17 @@ def test_files_and_sections(two: Comparison, tmp_path: Path) -> None:
     assert "WITHIN NOISE" in out.file.getvalue()
 
 
+def test_settings_of_its_own_are_said(tmp_path: Path) -> None:
+    names = {"grpo": "grpo", "slow": "grpo"}
+    overrides = ["steps=4", "prompts_per_step=1", "group_size=2", "eval.samples=2", "eval.greedy=false", "eval.every=2"]
+    runs = plan(None, overrides, names, [0], tmp_path, 1, ["slow:lr=1e-5"])
+    for run in runs:
+        write(run, [(1, 1, 0, 0), (1, 1, 1, 1)])
+    found = from_runs(runs, "grpo")
+    assert [result.own for result in found.results] == [{}, {"lr": 1e-5}]
+    assert any("slow has settings of its own: grpo, lr=1e-05. Not only the estimator" in text for text in texts(found))
+    assert "grpo, lr=1e-05" in str(found.sections()[4].blocks[1])
+
+
 def texts(comparison: Comparison) -> list[str]:
     return list(comparison.sections()[0].blocks[1].paragraphs)

@@ -23,6 +23,7 @@ def compare(
     overrides: Sequence[str] = (),
     *,
     estimators: Sequence[str] | Mapping[str, str],
+    own: Sequence[str] = (),
     seeds: int | Sequence[int] = 5,
     output: str | Path,
     baseline: str | None = None,
@@ -35,11 +36,12 @@ def compare(
 ) -> Comparison:
     """Train a recipe with each estimator and seed, and compare them.
 
-    recipe, overrides: as `upside train` takes them. estimators: specs, or {name: spec} (`read_estimators`). seeds: how
-    many (0, 1, …), or which. output: folder; its runs that are finished are taken as they are, half ones go on.
-    baseline: the name the others are compared with (default: the first). target: accuracy for "steps to reach it"
-    (default: 95% of the baseline's). jobs: runs at a time (default: 1, with Ray as many as it has room for). threads:
-    of a run. ray, ray_address: as tasks of Ray.
+    recipe, overrides: as `upside train` takes them. estimators: specs, or {name: spec} (`read_estimators`). own:
+    NAME:KEY=VALUE, a setting of one of them alone, such as "grpo:lr=1e-4". seeds: how many (0, 1, …), or which.
+    output: folder; its runs that are finished are taken as they are, half ones go on. baseline: the name the others
+    are compared with (default: the first). target: accuracy for "steps to reach it" (default: 95% of the baseline's).
+    jobs: runs at a time (default: 1, with Ray as many as it has room for). threads: of a run. ray, ray_address: as
+    tasks of Ray.
 
     Writes comparison.json, sections.json, table.md and curves.png into the folder. Runs that failed are named in
     `Comparison.failed`, and the comparison is made of the others. Raises ComparisonError where it cannot be made as
@@ -57,7 +59,7 @@ def compare(
         raise ComparisonError(f"seeds: {numbers} must be at least one, each once")
     if target is not None and not 0 < target < 1:
         raise ComparisonError(f"target: {target} is no accuracy; write a share such as 0.8")
-    runs = plan(recipe, overrides, named, numbers, output, threads)
+    runs = plan(recipe, overrides, named, numbers, output, threads, own)
     with _alone(output):
         failed = _execute(runs, output, jobs, threads, ray, ray_address, console or Console(highlight=False))
         comparison = from_runs(runs, baseline, target, failed)

@@ -27,6 +27,11 @@ OWN = {
     "resume": "nothing: what is there is continued",
 }
 """Keys that a comparison sets itself, and what sets them."""
+SINGLE = {
+    "loss", "epsilon", "epsilon_high", "delta", "importance", "mask_truncated", "beta", "entropy_bonus", "lr",
+    "schedule", "min_lr_ratio", "warmup", "weight_decay", "max_grad_norm", "minibatches", "num_iterations", "rewards",
+}  # fmt: skip
+"""Keys that one estimator may have of its own: how the policy moves, never what it is shown or measured on."""
 
 
 class ComparisonError(ValueError):
@@ -106,22 +111,25 @@ def plan(
     seeds: Sequence[int],
     output: Path,
     threads: int,
+    own: Sequence[str] = (),
 ) -> list[PlannedRun]:
-    """The runs, seed by seed, so that what is there after a while compares all estimators. Raises ComparisonError for
-    overrides that the comparison sets itself, a recipe without evaluation, and folders that hold something else, and
-    RecipeError for an estimator that the recipe cannot feed."""
+    """The runs, seed by seed, so that what is there after a while compares all estimators. own: NAME:KEY=VALUE, a
+    setting of one estimator alone. Raises ComparisonError for overrides that the comparison sets itself, settings that
+    no estimator may have of its own, a recipe without evaluation, and folders that hold something else, and RecipeError
+    for an estimator that the recipe cannot feed."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key in OWN:
             raise ComparisonError(f"{key}: a comparison sets it itself; use {OWN[key]}")
-    base = load(recipe, overrides)
-    if not base.eval.problems:
+    single = _own(own, estimators)
+    bases = {name: load(recipe, [*overrides, *single.get(name, [])]) for name in estimators}
+    if any(not base.eval.problems for base in bases.values()):
         raise ComparisonError("eval.problems: 0 leaves nothing to compare; give a number of held-out problems")
     runs = [
         PlannedRun(
             name,
             dataclasses.replace(
-                base,
+                bases[name],
                 estimator=spec,
                 seed=seed,
                 threads=threads,
@@ -138,3 +146,24 @@ def plan(
     for run in runs:
         run.check()
     return runs
+
+
+def _own(given: Sequence[str], estimators: Mapping[str, str]) -> dict[str, list[str]]:
+    """NAME:KEY=VALUE -> {name: its overrides}. A name may hold colons itself, as a spec does."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        fitting = [name for name in estimators if text.startswith(f"{name}:")]
+        if not fitting:
+            raise ComparisonError(
+                f"set: {text!r} begins with none of the estimators {', '.join(map(repr, estimators))}; write "
+                f"NAME:KEY=VALUE, such as {next(iter(estimators))}:lr=1e-4"
+            )
+        name = max(fitting, key=len)
+        override = text.removeprefix(f"{name}:").strip()
+        key = override.partition("=")[0].strip()
+        if key.partition(".")[0] not in SINGLE:
+            raise ComparisonError(
+                f"set: {key!r} has to be the same for all estimators; one alone may have: {', '.join(sorted(SINGLE))}"
+            )
+        found.setdefault(name, []).append(override)
+    return found

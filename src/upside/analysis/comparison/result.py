@@ -16,7 +16,7 @@ from upside.analysis.blocks import SECTIONS_FILE, Interval, Section, save
 from upside.analysis.comparison import curves, fairness
 from upside.analysis.comparison import statistics as st
 from upside.analysis.comparison.measured import MODES, Measured, measure
-from upside.analysis.comparison.plan import ComparisonError, PlannedRun
+from upside.analysis.comparison.plan import ComparisonError, PlannedRun, differences
 
 Budget = Literal["steps", "tokens"]
 VIEWS: tuple[tuple[str, Budget], ...] = (("sampled", "steps"), ("sampled", "tokens"), ("greedy", "steps"))
@@ -29,14 +29,16 @@ LEAST_EVALUATIONS = 3  # for reading a curve between them
 class Result:
     """One estimator. Lists have one entry a seed, in the order of `seeds`; None: not measured, or target not reached.
 
-    accuracy, iqm: mode -> mean and interquartile mean over seeds with bootstrap interval, after the last step.
-    by_seed: mode -> accuracy. equal_tokens: accuracy at the budget of tokens. length: of held-out responses at the end.
-    tokens: generated in training; reference_tokens: of these, for AAPO's reference (estimated: not logged, from the
-    initial model's mean length). steps_to_target, tokens_to_target. zero_advantage_share: mean over the run.
+    own: its settings that differ from the baseline's. accuracy, iqm: mode -> mean and interquartile mean over seeds
+    with bootstrap interval, after the last step. by_seed: mode -> accuracy. equal_tokens: accuracy at the
+    budget of tokens. length: of held-out responses at the end. tokens: generated in training; reference_tokens: of
+    these, for AAPO's reference (estimated: not logged, from the initial model's mean length). steps_to_target,
+    tokens_to_target. zero_advantage_share: mean over the run.
     """
 
     name: str
     spec: str
+    own: dict[str, Any]
     seeds: list[int]
     accuracy: dict[str, Interval]
     iqm: dict[str, Interval]
@@ -128,6 +130,7 @@ def from_runs(
         raise ComparisonError(f"no run has finished, so there is nothing to compare. {reasons}")
     _same_evaluations(there)
     specs = {run.name: run.recipe.estimator for run in runs}
+    own = _own(runs, baseline)
     by_name = {name: [run for run in there if run.name == name] for name in specs}
     by_name = {name: found for name, found in by_name.items() if found}
     judged = _judged(there)
@@ -154,7 +157,7 @@ def from_runs(
     }
     return Comparison(
         settings=settings,
-        results=[_result(specs[name], found, judged, budget, target) for name, found in by_name.items()],
+        results=[_result(specs[name], own[name], found, judged, budget, target) for name, found in by_name.items()],
         pairs=_pairs(by_name, baseline, judged, budget),
         checks=fairness.check(there),
         curves=curves.of_runs(by_name, mode),
@@ -203,7 +206,24 @@ def _at_tokens(run: Measured, mode: str, judged: Mapping[str, np.ndarray], budge
     return ((1 - share) * below + share * above)[judged[mode]]
 
 
-def _result(spec: str, runs: list[Measured], judged: Mapping[str, np.ndarray], budget: float, target: float) -> Result:
+def _own(runs: Sequence[PlannedRun], baseline: str) -> dict[str, dict[str, Any]]:
+    """Name -> the settings of its recipe that the baseline's has otherwise."""
+    recipes = {run.name: run.recipe for run in runs}
+    base = recipes.get(baseline, runs[0].recipe)
+    return {
+        name: {key: value for key, _, value in differences(base, recipe) if key not in ("estimator", "seed")}
+        for name, recipe in recipes.items()
+    }
+
+
+def _result(
+    spec: str,
+    own: dict[str, Any],
+    runs: list[Measured],
+    judged: Mapping[str, np.ndarray],
+    budget: float,
+    target: float,
+) -> Result:
     mode = runs[0].mode
     finals = {key: np.array([_final(run, key, judged) for run in runs]) for key in judged}  # (K, P)
     intervals = {key: st.bootstrap(found) for key, found in finals.items()}
@@ -213,6 +233,7 @@ def _result(spec: str, runs: list[Measured], judged: Mapping[str, np.ndarray], b
     return Result(
         name=runs[0].name,
         spec=spec,
+        own=own,
         seeds=[run.seed for run in runs],
         accuracy={key: mean for key, (mean, _) in intervals.items()},
         iqm={key: middle for key, (_, middle) in intervals.items()},

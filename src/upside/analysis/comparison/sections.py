@@ -205,7 +205,7 @@ def _seeds(comparison: Comparison) -> Table:
     for result in comparison.results:
         known = dict(zip(result.seeds, result.by_seed[s["mode"]], strict=True))
         rows.append([
-            result.name, result.spec, *(known.get(seed) for seed in s["seeds"]), result.iqm[s["mode"]]
+            result.name, verdicts.described(result), *(known.get(seed) for seed in s["seeds"]), result.iqm[s["mode"]]
         ])  # fmt: skip
     return Table(f"Held-out accuracy by seed, {s['mode']}", columns, rows)
 

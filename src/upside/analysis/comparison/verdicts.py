@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from upside.analysis.comparison.result import Comparison, Pair
+    from upside.analysis.comparison.result import Comparison, Pair, Result
 
 METHOD = (
     "Learning curves show the interquartile mean over the seeds (with fewer than four seeds that is the mean) and the "
@@ -79,7 +79,21 @@ def sentences(comparison: Comparison) -> list[str]:
         found.insert(0, f"No estimator differs from {baseline} by more than noise in this comparison.")
     if not pairs and len(comparison.results) > 1:
         found.append(f"No run of the baseline {baseline} has finished, so nothing is compared with it.")
-    return [*found, *tokens(comparison), *gaps(comparison)]
+    return [*found, *settings_of_their_own(comparison), *tokens(comparison), *gaps(comparison)]
+
+
+def described(result: Result) -> str:
+    """Its spec, and the settings that the baseline has otherwise."""
+    return ", ".join([result.spec, *(f"{key}={value}" for key, value in result.own.items())])
+
+
+def settings_of_their_own(comparison: Comparison) -> list[str]:
+    """Who was trained with other settings than the baseline."""
+    return [
+        f"{result.name} has settings of its own: {described(result)}. Not only the estimator may make its difference."
+        for result in comparison.results
+        if result.own
+    ]
 
 
 def tokens(comparison: Comparison) -> list[str]:
