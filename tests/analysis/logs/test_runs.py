@@ -80,3 +80,21 @@ def test_rollouts_of_another_kind_are_named(folder: Path, change: Callable[[pa.T
         pq.write_table(change(pq.read_table(file)), file)
     with pytest.raises(LogError, match=r"rollouts: not what `upside train` wrote"):
         read_log(folder)
+
+
+@pytest.mark.parametrize(
+    ("images", "files"),
+    [([None, None], []), ([[], []], []), ([[None], [None]], []), ([["a.png", "b.png"]] * 2, ["a.png", "b.png"])],
+)
+def test_pictures_of_a_step(folder: Path, images: list[object], files: list[str]) -> None:
+    for file in (folder / "rollouts").iterdir():
+        table = pq.read_table(file)
+        pq.write_table(table.append_column("images", pa.array(images)), file)
+    assert read_log(folder).pictures([0, 3]) == [files, files]
+
+
+def test_pictures_that_are_none(folder: Path) -> None:
+    for file in (folder / "rollouts").iterdir():
+        pq.write_table(pq.read_table(file).append_column("images", pa.array([3, 4])), file)
+    with pytest.raises(LogError, match=r"rollouts: not what `upside train` wrote .*list"):
+        read_log(folder)

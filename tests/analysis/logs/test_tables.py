@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from upside.analysis import read_log
+from upside.analysis.explaining import explain_groups
 from upside.analysis.logs import Log, LogError
 
 
@@ -204,3 +205,35 @@ def test_a_folder_without_a_log(tmp_path: Path) -> None:
         read_log(tmp_path)
     with pytest.raises(LogError, match="no such file"):
         read_log(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+@pytest.mark.parametrize("name", ["image", "images"])
+@pytest.mark.parametrize(
+    ("red", "blue"),
+    [
+        ("a.png", "b.png"),
+        (["a.png"], ["b.png", "c.png"]),
+        ({"bytes": "a", "path": None}, {"bytes": "b", "path": None}),
+        ([["a"]], [["b"]]),
+        (3, None),
+    ],
+)
+def test_one_question_about_two_pictures(tmp_path: Path, ending: str, name: str, red: Any, blue: Any) -> None:
+    rows = [{"prompt": "area?", "completion": "4", "reward": i % 2, name: (red, blue)[i // 2]} for i in range(4)]
+    file = tmp_path / f"a.{ending}"
+    if ending == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        file.write_text("\n".join(map(json.dumps, rows)))
+    log = read_log(file)
+    assert log.codes("group").tolist() == log.codes("prompt").tolist() == [0, 0, 1, 1]
+    assert log.pictures([0, 3]) == [[], []]  # only a run folder's files are known to be there
+    assert [group["pictures"] for group in explain_groups(log).groups] == [[], []]
+
+
+def test_pictures_that_are_not_logged(tmp_path: Path) -> None:
+    prompt = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "area?"}]}]
+    rows = [{"prompt": prompt, "completion": "4", "reward": i % 2} for i in range(4)]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    assert "as one group. (map group=COLUMN)" in " ".join(read_log(tmp_path / "a.json").notes)

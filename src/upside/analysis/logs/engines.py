@@ -6,8 +6,10 @@ function returned. The newer trainer adds uid, {prompt}_{rollout}_{output}, one 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from upside.analysis.logs import columns, trl
 from upside.analysis.logs.files import READERS, Tables, natural, read_tables, suffix
 from upside.analysis.logs.grouping import by_prompt, codes, pair_codes
 from upside.analysis.logs.log import Log, LogError, LogKind
-from upside.analysis.logs.messages import texts
+from upside.analysis.logs.messages import PICTURE, texts
 
 VERL = {"input", "output", "score"}
 LAST_STEP = 2**53  # what a double still tells from the next
@@ -61,7 +63,7 @@ def read_files(
         table["length"] = columns.stand_in(table["response"], lengths)
         tables.notes.append(f"The log has no token counts; lengths are {lengths} of the response.")
     _assume_correct(table, tables.notes)
-    prompt = codes(table["prompt_text"]) if "prompt_text" in table else None
+    prompt = codes(_asked(table, tables.notes)) if "prompt_text" in table else None
     ids = _ids(tables, found.get("group"), kind)
     if ids is not None and prompt is not None and _names_responses(step, ids, prompt):
         tables.notes.append(f"Every {found['group']} occurs once, so it is no group id; groups are by prompt.")
@@ -77,6 +79,21 @@ def read_files(
         raise LogError(f"{source}: neither group ids nor prompts; map group=COLUMN or prompt=COLUMN")
     table = {"step": step, "group": group, "prompt": ids if prompt is None else prompt, **table}
     return Log(source, kind, _ascending(pa.table(table), step, tables.notes), notes=tables.notes)
+
+
+def _asked(table: Mapping[str, Any], notes: list[str]) -> Any:
+    """What tells prompts apart: their text, and what a further column holds of their pictures."""
+    prompts = table["prompt_text"]
+    for name in ("images (as logged)", "image"):
+        if name in table:
+            seen = [hashlib.blake2b(repr(value).encode()).hexdigest() for value in table[name].to_pylist()]
+            return pc.binary_join_element_wise(prompts, pa.array(seen), "\0")
+    if pc.any(pc.match_substring(prompts, PICTURE)).as_py():
+        notes.append(
+            "The prompts have pictures that the log does not hold: where one text is asked about several, they count "
+            "as one prompt, and without group ids as one group. (map group=COLUMN)"
+        )
+    return prompts
 
 
 def _note_names(tables: Tables, found: Mapping[str, str], mapping: Mapping[str, str], kind: LogKind) -> None:
@@ -102,7 +119,7 @@ def _canonical(tables: Tables, found: Mapping[str, str]) -> dict[str, pa.Array]:
             table[meaning] = columns.numbers(tables, name)
     for name in tables.table.column_names:
         if name not in found.values():
-            taken = name in table or name in ("step", "group", "prompt")
+            taken = name in table or name in ("step", "group", "prompt", "images")
             table[f"{name} (as logged)" if taken else name] = tables.table[name]
     return table
 

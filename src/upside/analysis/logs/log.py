@@ -22,7 +22,7 @@ COLUMNS: dict[str, str] = {
     "prompt": "int64: one code per prompt text, so that visits of a prompt at several steps can be compared",
     "prompt_text": "string",
     "response": "string",
-    "images": "list of strings: files of the prompt's pictures, relative to the log's folder",
+    "images": "list of strings: files of the prompt's pictures, relative to the folder of an Upside run",
     "reward": "double, null where none could be computed",
     "correct": "bool, null where not judged",
     "outcome": "string: correct, wrong, unparsed, timeout, error",
@@ -95,7 +95,7 @@ class Log:
         if "images" not in self.table.column_names:
             return [[] for _ in rows]
         found = self.table["images"].take(pa.array(np.asarray(rows, dtype=np.int64))).to_pylist()
-        return [files or [] for files in found]
+        return [[file for file in files or [] if file is not None] for files in found]
 
     @cached_property
     def steps(self) -> list[int]:

@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+PICTURE = "[image]"
+"""What stands for a picture in a message's text."""
+
 
 def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column as text. Chat messages become their content, several of them one `role: content` line each."""

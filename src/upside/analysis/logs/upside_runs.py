@@ -96,6 +96,9 @@ def _is_summary(found: Any) -> bool:
 def joined(parts: list[pa.Table]) -> pa.Table:
     """The tables of a run's steps as one, with the columns of a log."""
     table = pa.concat_tables(parts, promote_options="permissive")
+    if "images" in table.column_names:  # lists that are all empty or null have no type of their own in Parquet
+        place = table.column_names.index("images")
+        table = table.set_column(place, "images", table["images"].cast(pa.list_(pa.string())))
     columns: dict[str, Any] = {name: table[name] for name in table.column_names if name not in ("valid", "prompt")}
     reward = pc.cast(table["reward"], pa.float64())
     known = pc.and_(pc.fill_null(table["valid"], True), pc.invert(pc.is_nan(reward)))
