@@ -72,7 +72,7 @@ class Kept(AdvantageTrainer):
 
 def trained(folder: Path, problems: list[Problem], output: Path, **options: Any) -> Kept:
     model, reader = load_model(folder)
-    config = options.pop("config", {})
+    config, resume = options.pop("config", {}), options.pop("resume", None)
 
     def reward(completion_ids: list[list[int]], problem: list[int], **columns: Any) -> list[float]:
         for ids, i in zip(completion_ids, problem, strict=True):
@@ -84,14 +84,14 @@ def trained(folder: Path, problems: list[Problem], output: Path, **options: Any)
         processing_class=reader,
         reward_funcs=[reward],
         args=tiny.config(
-            output, max_completion_length=10, temperature=1.0, max_steps=3, learning_rate=0.0,
-            **{"per_device_train_batch_size": 12, "num_generations": 3, **config},
+            output, max_completion_length=10, temperature=1.0, max_steps=3,
+            **{"per_device_train_batch_size": 12, "num_generations": 3, "learning_rate": 0.0, **config},
         ),
         train_dataset=prompt_rows(problems, list(range(len(problems))) * 3, reader),
         **{"estimator": "grpo", "rollout_func": rollout, **options},
     )  # fmt: skip
     trainer.asked, trainer.scored = {}, []
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     return trainer
 
 
@@ -105,8 +105,9 @@ def trained(folder: Path, problems: list[Problem], output: Path, **options: Any)
             "length_buckets": 3,
             "config": {"per_device_train_batch_size": 6, "steps_per_generation": 2, "num_iterations": 2},
         },
+        {"config": {"per_device_train_batch_size": 3, "steps_per_generation": 4, "beta": 0.1}},
     ],
-    ids=["one pass", "buckets, idle rows left out", "minibatches, two iterations"],
+    ids=["one pass", "buckets, idle rows left out", "minibatches, two iterations", "a prompt at a time, KL"],
 )
 def test_the_scoring_pass_sees_each_rows_own_picture(
     seeing: Path, problems: Callable[[int], list[Problem]], options: dict[str, Any], tmp_path: Path
@@ -124,6 +125,15 @@ def test_the_scoring_pass_sees_each_rows_own_picture(
     assert wrong
     assert min(wrong) > 1e-3
     assert (trainer.idle > 0) == ("skip_zero_advantage" in options)
+
+
+def test_a_resumed_run_goes_on_from_the_saved_weights(seeing: Path, tmp_path: Path) -> None:
+    # llava's weights are saved under other names than the model's own, as those of Qwen2.5-VL are
+    config = {"learning_rate": 1e-2, "save_strategy": "steps", "save_steps": 1}
+    whole = trained(seeing, tiny_vision.mixed(8), tmp_path, config=config)
+    resumed = trained(seeing, tiny_vision.mixed(8), tmp_path, config=config, resume=str(tmp_path / "checkpoint-2"))
+    for name, weight in whole.model.state_dict().items():
+        torch.testing.assert_close(resumed.model.state_dict()[name], weight, atol=0, rtol=0)
 
 
 def test_both_samplers_and_the_reference_see_the_same_pictures(seeing: Path, tmp_path: Path) -> None:

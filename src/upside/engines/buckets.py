@@ -26,7 +26,7 @@ def in_buckets(
     score: Score, buckets: int, input_ids: Tensor, attention_mask: Tensor, keep: int, **kwargs: Any
 ) -> Scores:
     """`score` over `buckets` parts of the rows, each trimmed to its longest prompt and response; rows with and without
-    pictures apart where the processor pads to one row of pictures each.
+    pictures apart.
 
     Rows come back in their order, padding positions as 0; equal to one pass up to rounding.
     """

@@ -90,11 +90,14 @@ def one_row_each(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sighted(inputs: Mapping[str, Any], rows: Tensor) -> Tensor:
-    """Which of the rows (B, …) of a scoring pass have a picture, told where the processor padded to one row of pictures
-    each (zeros for none; a model of that layout takes no batch of zeros alone); True for all elsewhere. (B,) bool"""
-    pixels = inputs.get("pixel_values")
+    """Which of the rows (B, …) of a scoring pass have a picture, by their numbers of pictures, or where the processor
+    padded to one row of pictures each, by what these hold (zeros for none). Models take no part of a batch that has no
+    picture at all, but is passed some. (B,) bool"""
+    pixels, counts = inputs.get("pixel_values"), inputs.get("num_images")
     if isinstance(pixels, Tensor) and pixels.ndim == 5:
         return pixels.flatten(1).any(1)
+    if pixels is not None and counts is not None:
+        return torch.tensor(counts, device=rows.device) > 0
     return torch.ones(len(rows), dtype=torch.bool, device=rows.device)
 
 

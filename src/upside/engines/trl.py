@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
@@ -374,6 +374,18 @@ class AdvantageTrainer(GRPOTrainer):
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             (folder / STATE_FILE).write_text(json.dumps(self.estimator.state_dict()))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Under whatever names the weights were saved: those of LLaVA and Qwen2.5-VL are saved as on the hub, where
+        they are called otherwise than in the model, and Trainer would silently go on with what the model held."""
+        policy = self.model if model is None else model
+        if self.is_fsdp_enabled or not isinstance(policy, PreTrainedModel):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            return
+        saved, info = type(policy).from_pretrained(resume_from_checkpoint, dtype=policy.dtype, output_loading_info=True)
+        if missing := sorted(info["missing_keys"]):
+            raise ValueError(f"{resume_from_checkpoint} lacks {missing[0]} of the weights; resume from an earlier one")
+        policy.load_state_dict(saved.state_dict())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
