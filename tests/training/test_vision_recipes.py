@@ -10,6 +10,7 @@ import pytest
 
 import upside
 from upside.engines.verl.translate import overrides
+from upside.tasks import load_task
 from upside.training.folder import RunFolder
 from upside.training.outlook import outlook
 from upside.training.recipe import load
@@ -19,8 +20,8 @@ FOLDER = Path(__file__).parents[2] / "recipes"
 PUBLISHED: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-VL-7B-Instruct", "group_size": 8, "steps": 240, "prompts_per_step": 128, "lr": 1e-6,
     "warmup": 0.0, "weight_decay": 0.01, "epsilon": 0.2, "beta": 0.001, "entropy_bonus": 0.0, "temperature": 1.0,
-    "top_p": 1.0, "max_prompt_tokens": 4096, "max_new_tokens": 4096, "loss": "grpo", "schedule": "constant",
-    "rewards": ["geometry"], "task": "geometry3k_vision",
+    "top_p": 1.0, "max_prompt_tokens": 4096, "max_new_tokens": 4096, "loss": "grpo", "schedule": "cosine_with_min_lr",
+    "min_lr_ratio": 0.1, "rewards": ["geometry"], "task": "geometry3k_vision",
 }  # fmt: skip
 
 
@@ -52,6 +53,19 @@ def test_the_published_settings_in_verls_words() -> None:
     assert values[f"{actor}.use_kl_loss"] is True
     assert values["actor_rollout_ref.rollout.n"] == 8
     assert values["+algorithm.upside.spec"] == recipe.estimator
+    assert values[f"{actor}.optim.lr_scheduler_type"] == "cosine"
+    assert values[f"{actor}.optim.min_lr_ratio"] == 0.1
+
+
+@pytest.mark.parametrize("name", ["adora_geometry3k_qwen2.5-vl-7b", "papers/adora_vl"])
+def test_the_released_prompt(name: str) -> None:
+    """`--system_prompt` of the released script, and `split("<image>")[-1]`: the picture, then the problem alone."""
+    recipe = load(FOLDER / f"{name}.yaml")
+    options = {**recipe.task_options, "path": str(FOLDER.parent / "tests" / "data" / "geometry3k")}
+    redraw = {"redraw": True} if recipe.task == "geometry3k_vision" else {}
+    problem = load_task(recipe.task, **options, **redraw, test_share=0.5).problems("train", 1)[0]
+    assert problem.system == "Please reason step by step, and put your final answer within \\boxed{}."
+    assert "boxed" not in problem.prompt
 
 
 def test_the_tiny_recipe_trains_and_is_judged_on_different_figures() -> None:
