@@ -98,10 +98,14 @@ def test_a_data_file_is_found_from_verls_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("sums.jsonl").write_text('{"prompt": "1+1", "answer": "2"}\n' * 2)
     seen = []
-    monkeypatch.setattr(launch, "_run", lambda recipe, *rest: seen.append(recipe.task))
-    launch.train(load(None, ["schedule=constant", "task=sums.jsonl"]))
+    monkeypatch.setattr(launch, "_run", lambda recipe, *rest: seen.append((recipe.task, recipe.task_options)))
+    launch.train(load(None, ["schedule=constant", "task=sums.jsonl", "task_options={test_path: sums.jsonl}"]))
+    launch.train(load(None, ["schedule=constant", "task=gsm8k", "task_options={path: sums.jsonl, test_share: 0.5}"]))
     launch.train(load(None, ["schedule=constant", "task=arithmetic"]))
-    assert seen == [str(tmp_path / "sums.jsonl"), "arithmetic"]
+    file = str(tmp_path / "sums.jsonl")
+    assert seen == [
+        (file, {"test_path": file}), ("gsm8k", {"path": file, "test_share": 0.5}), ("arithmetic", {})
+    ]  # fmt: skip
 
 
 def test_a_launcher_before_it_is_refused(monkeypatch):

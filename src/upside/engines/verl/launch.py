@@ -57,8 +57,7 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
             f"--engine verl starts its own processes, and a launcher started {world.size()} here; leave torchrun out"
         )
     world.check_shares(recipe, workers)
-    task = str(Path(recipe.task).absolute()) if Path(recipe.task).is_file() else recipe.task
-    recipe = replace(recipe, processes=workers, output=str(recipe.folder.absolute()), task=task)
+    recipe = replace(_at_home(recipe), processes=workers, output=str(recipe.folder.absolute()))
     model = _model(recipe)
     command = arguments(overrides(recipe, model, recipe.folder, cpu, workers))
     if dry_run:
@@ -66,6 +65,16 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
         print("".join(f" \\\n  {shlex.quote(argument)}" for argument in command))
         return {}
     return _run(recipe, model, command, cpu)
+
+
+def _at_home(recipe: Recipe) -> Recipe:
+    """With whole paths to its data: verl's processes, which judge by them, stand in the run's folder."""
+    task = str(Path(recipe.task).absolute()) if Path(recipe.task).is_file() else recipe.task
+    options = dict(recipe.task_options)
+    for name in ("path", "test_path"):
+        if isinstance(options.get(name), str) and Path(options[name]).exists():
+            options[name] = str(Path(options[name]).absolute())
+    return replace(recipe, task=task, task_options=options)
 
 
 def _model(recipe: Recipe) -> str:
