@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+import sys
 import zlib
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from upside.tasks.pictures import (
     PictureFile,
     blocks,
     check_pictures,
+    pictures_of,
     png,
     sheet,
     thumbnail,
@@ -106,6 +108,7 @@ def test_jpeg_is_turned_as_its_orientation_says():
         (encoded(picture(mode="I;16", colour=9)), "mode I;16"),
         (encoded(picture(mode="CMYK", colour=(0, 9, 9, 0)), "JPEG"), "mode CMYK"),
         (encoded(picture(), "TIFF"), "no picture"),
+        (encoded(picture(), "WEBP", exif=b"MM\x80*\0\0\0\x08\0\0"), "damaged"),  # its orientation
         (encoded(picture((16, 16)), "ICO"), "no picture"),
     ],
 )
@@ -136,6 +139,7 @@ def test_a_text_chunk_that_would_swell_is_refused():
         ("", "empty or no path"),
         ("a\0b.png", "empty or no path"),
         ("x" * 5000, "no file"),
+        ("\ud800.png", "no file"),
     ],
 )
 def test_paths_stay_in_the_folder(tmp_path, path, message):
@@ -182,6 +186,25 @@ def test_rows_with_pictures(tmp_path):
     check_pictures(problems)
 
 
+def test_a_row_without_pictures_says_so(tmp_path):
+    picture().save(tmp_path / "a.png")
+    lines = [{"image": []}, {"image": "a.png"}, {"image": ["a.png", "a.png"], "prompt": "<image> or <image>?"}]
+    problems = load_task(rows(tmp_path, *lines), image="image", test_share=0).problems("train")
+    assert sorted(len(problem.images) for problem in problems) == [0, 1, 2]
+
+
+def test_train_and_test_share_no_picture_of_rows_with_several(tmp_path):
+    for i in range(40):
+        picture(colour=(i, 0, 0)).save(tmp_path / f"{i}.png")
+    lines = [{"image": [f"{i}.png", f"{i + 1}.png"]} for i in range(0, 40, 2)]
+    lines += [{"image": f"{i}.png", "prompt": "colour?"} for i in range(40)]
+    task = load_task(rows(tmp_path, *lines), image="image", test_share=0.4)
+    train, test = ({i.digest() for p in task.problems(split) for i in p.images} for split in ("train", "test"))
+    assert train
+    assert test
+    assert not train & test
+
+
 def test_train_and_test_share_no_picture(tmp_path):
     for i in range(20):
         picture(colour=(i, 0, 0)).save(tmp_path / f"{i}.png")
@@ -204,7 +227,7 @@ def test_train_and_test_share_no_picture(tmp_path):
         ({"image": ["a.png", "gone.png"]}, "picture 2: there is no file"),
         ({"image": ["a.png"] * 17}, "17 pictures, over 16"),
         ({"image": "a.png", "prompt": "<image> and <image>?"}, "2 marks <image> and 1 picture;"),
-        ({"image": [], "prompt": "<image>?"}, "no pictures; give at least one"),
+        ({"image": [], "prompt": "<image>?"}, "field 'image': no pictures; give one for each mark"),
     ],
 )
 def test_a_row_that_is_wrong_is_named(tmp_path, line, message):
@@ -261,6 +284,35 @@ def test_a_function_may_give_images(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PictureError, match=r"row 2, field 'image': the path 'a\.png' without the picture's bytes"):
         load_task("python:drawers:make", image="image", test_share=0)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ("Image.new('CMYK', (9, 9))", "mode CMYK cannot be shown"),
+        ("Image.open('cut.png')", "damaged or cut off"),
+        ("Image.open('moves.gif')", "animated, 2 frames"),
+        ("Image.new('RGB', (0, 0))", "0 x 0 pixels, under 8"),
+    ],
+)
+def test_an_image_of_a_function_is_held_to_the_same_rules(tmp_path, monkeypatch, made, message):
+    (tmp_path / "cut.png").write_bytes(encoded(picture((64, 64)).effect_spread(9))[:-60])
+    (tmp_path / "moves.gif").write_bytes(animation("GIF"))
+    (tmp_path / "painters.py").write_text(
+        f"from PIL import Image\ndef make():\n    yield {{'prompt': 'colour?', 'answer': 'red', 'image': {made}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "painters", raising=False)
+    with pytest.raises(PictureError, match=f"row 1, field 'image': {message}"):
+        load_task("python:painters:make", image="image", test_share=0)
+
+
+def test_an_image_of_a_function_is_turned_as_its_orientation_says():
+    image = picture((16, 8))
+    exif = image.getexif()
+    exif[0x0112] = 6
+    turned = Image.open(io.BytesIO(encoded(image, "JPEG", exif=exif)))
+    assert pictures_of("image", turned, "row 1", None)[0].load().size == (8, 16)
 
 
 # ---- prompts and logs -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from upside.tasks import Problem, load_task
+from upside.tasks.pictures import PictureError
 from upside.tasks.prompts import prompt_ids, render_prompt, text_ids, within_limit
 
 LLAMA = (  # writes BOS itself, as Llama 3's template does
@@ -141,3 +142,20 @@ def test_a_picture_is_never_left_out_in_silence():
     problem = load_task("shapes").problems("train", 1)[0]
     with pytest.raises(ValueError, match=r"problem 'shapes/.*' has pictures"):
         render_prompt(None, problem)
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (Problem("p", "<image>area?", "3"), "the prompt holds <image>"),
+        (Problem("p", "<image>area?", "3", chat=False), "the prompt holds <image>"),
+        (Problem("p", "area of <|picture|>?", "3"), r"the prompt holds <\|picture\|>"),
+        (Problem("p", "area?", "3", system="Look at <image>."), "the system prompt holds <image>"),
+    ],
+)
+def test_a_mark_without_a_picture_is_told(problem, message):
+    class Seeing:
+        image_processor, chat_template, image_token = object(), "", "<|picture|>"
+
+    with pytest.raises(PictureError, match=f"problem 'p': {message}, which stands for a picture, and there is none"):
+        render_prompt(Seeing(), problem)

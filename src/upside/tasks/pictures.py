@@ -117,12 +117,16 @@ class PictureFile:
     def file(self) -> Path:
         """The file itself. Raises PictureError for one that is not in the folder or not there."""
         text, remedy = self.path, f"give a path relative to {self.folder}, where the data file is"
-        if "://" in text or text.startswith("data:"):
+        if text.startswith("data:"):
+            raise PictureError(
+                f"{self.name}: {text!r:.40} is a picture as a URL; store its bytes, or write it to a file and {remedy}"
+            )
+        if "://" in text:
             raise PictureError(f"{self.name}: {text!r:.80} is a URL, which is never fetched; download it and {remedy}")
         if not text.strip() or "\0" in text:
             raise PictureError(f"{self.name}: the path {text!r:.80} is empty or no path; {remedy}")
         root = self.folder.resolve()
-        with suppress(OSError, RuntimeError):  # a name too long, links in a circle: not there
+        with suppress(OSError, RuntimeError, UnicodeError):  # too long, links in a circle, no Unicode: not there
             found = (root / text).resolve()
             if Path(text).is_absolute() or not found.is_relative_to(root):
                 raise PictureError(f"{self.name}: {text!r:.80} lies outside the data folder; {remedy}")
@@ -139,7 +143,9 @@ class PictureFile:
                 raise PictureError(f"{self.whole_name}: over {MAX_BYTES >> 20} MiB; make it smaller")
             return PictureBytes(self.file.read_bytes(), self.whole_name)
         except OSError as error:
-            raise PictureError(f"{self.whole_name}: cannot be read ({error.strerror})") from None
+            raise PictureError(
+                f"{self.whole_name}: cannot be read ({error.strerror}); put it back or make it readable"
+            ) from None
 
     @property
     def whole_name(self) -> str:
@@ -161,20 +167,23 @@ class PictureFile:
 
 def decode(data: bytes, name: str) -> Image:
     """Encoded bytes as 8-bit RGB. Raises PictureError as the module's table says."""
+    with _opened(data, name) as image:
+        return _as_rgb(image, name)
+
+
+def _as_rgb(image: Image, name: str) -> Image:
+    """The pixels of an image that `_check` let pass."""
     from PIL import Image, ImageOps
 
-    with _opened(data, name) as image:
-        try:
-            image.load()
-        except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, zlib.error, …
-            raise PictureError(
-                f"{name}: damaged or cut off, it cannot be decoded ({error!s:.80}); save it again"
-            ) from None
+    try:  # decoders raise OSError, SyntaxError, struct.error, zlib.error, …; so does what reads the EXIF part
+        image.load()
         upright = ImageOps.exif_transpose(image)
         if upright.has_transparency_data:
             over = upright.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", over.size, "white"), over).convert("RGB")
         return upright.convert("RGB")
+    except Exception as error:
+        raise PictureError(f"{name}: damaged or cut off, it cannot be decoded ({error!s:.80}); save it again") from None
 
 
 def _opened(data: bytes, name: str) -> Image:
@@ -191,12 +200,22 @@ def _opened(data: bytes, name: str) -> Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=FORMATS)
-            frames = getattr(image, "n_frames", 1) if image.format != "MPO" else 1
+            frames = _frames(image)
     except Image.DecompressionBombError:
         raise PictureError(f"{name}: over {MAX_PIXELS} pixels by its header; make it smaller") from None
     except Exception as error:
         kind = "no picture" if isinstance(error, Image.UnidentifiedImageError) else f"damaged ({error!s:.80})"
         raise PictureError(f"{name}: {kind}; give a {', '.join(FORMATS)} picture") from None
+    _check(image, frames, name)
+    return image
+
+
+def _frames(image: Image) -> int:
+    """Pictures in it; a camera's previews (MPO) do not count."""
+    return getattr(image, "n_frames", 1) if image.format != "MPO" else 1
+
+
+def _check(image: Image, frames: int, name: str) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise PictureError(f"{name}: {width} x {height} pixels, over {MAX_PIXELS} in all; make it smaller")
@@ -206,7 +225,6 @@ def _opened(data: bytes, name: str) -> Image:
         raise PictureError(f"{name}: animated, {frames} frames; save the one that is meant as PNG")
     if image.mode not in MODES:
         raise PictureError(f"{name}: mode {image.mode} cannot be shown as RGB unchanged; save it as 8-bit RGB or grey")
-    return image
 
 
 # ---- rows and prompts -----------------------------------------------------------------------------------------------
@@ -214,13 +232,12 @@ def _opened(data: bytes, name: str) -> Image:
 
 def pictures_of(column: str, value: Any, place: str, folder: Path | None) -> tuple[Picture, ...]:
     """The pictures of a row's field: one or a list of paths, bytes, {"bytes": …, "path": …} as data sets keep them,
-    PIL images or Pictures. place: where the row is; folder: what paths are relative to, None where there is none.
+    PIL images or Pictures; an empty list is none. place: where the row is; folder: what paths are relative to, None
+    where there is none.
 
     Files and headers are looked at, nothing is decoded. Raises PictureError.
     """
     values = list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
-    if not values:
-        raise PictureError(f"{place}, field {column!r}: no pictures; give at least one, or leave out the option image")
     if len(values) > MOST:
         raise PictureError(f"{place}, field {column!r}: {len(values)} pictures, over {MOST} for one problem")
     names = [
@@ -238,7 +255,8 @@ def _picture(value: Any, name: str, folder: Path | None) -> Picture:
         found = value.get("bytes")
         value = found if found is not None else value.get("path")
     if isinstance(value, Image.Image):
-        value = _encoded(value)
+        _check(value, _frames(value), name)
+        value = _encoded(_as_rgb(value, name))
     if isinstance(value, str):
         if folder is None:
             raise PictureError(
@@ -250,7 +268,8 @@ def _picture(value: Any, name: str, folder: Path | None) -> Picture:
     else:
         kind = "null" if value is None else type(value).__name__
         raise PictureError(
-            f"{name}: no picture, it is {kind}; give a path, or the bytes of a {', '.join(FORMATS)} file"
+            f"{name}: no picture, it is {kind}; give a path, or the bytes of a {', '.join(FORMATS)} file, "
+            "or [] for a row without pictures"
         )
     made.check()
     return made

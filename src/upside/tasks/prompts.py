@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from upside.tasks.base import Problem
-from upside.tasks.pictures import PictureError, blocks
+from upside.tasks.pictures import MARK, PictureError, blocks
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -57,6 +57,8 @@ def render_prompt(reader: Reader, problem: Problem) -> str | list[Message]:
             f"problem {problem.id!r} has pictures, and the model takes text alone; use a model that sees, such as "
             "bundled_vision, or a task of text"
         )
+    if seeing:
+        _check_marks(reader, problem)
     if not (reader.chat_template and problem.chat):
         if problem.system is not None:
             raise ValueError(
@@ -73,6 +75,18 @@ def render_prompt(reader: Reader, problem: Problem) -> str | list[Message]:
     asked = blocks(prompt, len(problem.images)) if problem.images else [{"type": "text", "text": prompt}]
     contents = [(role, [{"type": "text", "text": text}]) for role, text in said]
     return [{"role": role, "content": content} for role, content in [*contents, ("user", asked)]]
+
+
+def _check_marks(reader: Reader, problem: Problem) -> None:
+    """PictureError for text in which the model would look for a picture that is not there."""
+    asked = problem.prompt.replace(MARK, "") if problem.images else problem.prompt
+    for where, text in (("prompt", asked), ("system prompt", problem.system or "")):
+        for mark in (MARK, getattr(reader, "image_token", None)):
+            if isinstance(mark, str) and mark in text:
+                raise PictureError(
+                    f"problem {problem.id!r}: the {where} holds {mark}, which stands for a picture, and there is none "
+                    f"for it; name the column of the pictures with the task option image, or take it out of the text"
+                )
 
 
 def prompt_ids(reader: Reader, problem: Problem) -> list[int]:

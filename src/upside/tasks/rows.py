@@ -35,7 +35,7 @@ from upside.tasks.fields import (
     text_of,
     whole_numbers,
 )
-from upside.tasks.pictures import Picture, PictureError, pictures_of
+from upside.tasks.pictures import MARK, Picture, PictureError, pictures_of
 from upside.tasks.readers import Source
 from upside.tasks.templates import PromptTemplate, template
 from upside.verifiers import Verifier, load_verifier
@@ -215,7 +215,7 @@ class RowTask:
             kept = [problem for key, problem in train.problems.items() if key not in test.problems]
         else:
             share = self.options.test_share
-            sides = {key: in_test_split(_side(key, problem), share) for key, problem in train.problems.items()}
+            sides = {key: in_test_split(side, share) for key, side in _sides(train.problems).items()}
             held_out = [problem for key, problem in train.problems.items() if sides[key]]
             kept = [problem for key, problem in train.problems.items() if not sides[key]]
         self._splits = {"train": kept, "test": held_out}
@@ -283,6 +283,8 @@ class RowTask:
         if options.image is not None:
             column, value = look_up(fields, options.image, "image")
             images = pictures_of(column, value, source.at(number), source.folder)
+            if MARK in asked and not images:
+                raise PictureError(f"field {column!r}: no pictures; give one for each mark {MARK} of the prompt")
         key = _digest(asked, *(picture.digest() for picture in images))
         own_id = None
         if options.id is not None:
@@ -360,9 +362,22 @@ def gold_answer(text: str) -> str:
     return gold.replace(",", "") if marked is not None and "####" in text and _THOUSANDS.fullmatch(gold) else gold
 
 
-def _side(key: str, problem: Problem) -> str:
-    """What decides a problem's split: its pictures, which train and test never share, else the hash of its text."""
-    return " ".join(picture.digest() for picture in problem.images) or key
+def _sides(problems: Mapping[str, Problem]) -> dict[str, str]:
+    """What decides each problem's split: its pictures, which train and test never share (so one of all that rows join
+    with each other, directly or through others), else the hash of its text."""
+    joined: dict[str, str] = {}
+
+    def first(picture: str) -> str:
+        while joined.setdefault(picture, picture) != picture:
+            picture = joined[picture]
+        return picture
+
+    shown = {key: [picture.digest() for picture in problem.images] for key, problem in problems.items()}
+    for pictures in shown.values():
+        for picture in pictures[1:]:
+            one, other = sorted((first(pictures[0]), first(picture)))
+            joined[other] = one
+    return {key: first(pictures[0]) if pictures else key for key, pictures in shown.items()}
 
 
 def _digest(text: str, *pictures: str) -> str:
