@@ -48,11 +48,16 @@ def test_no_other_file_is_read(run: Path, file: str) -> None:
 
 
 def test_what_is_no_small_picture_stays_out(run: Path) -> None:
-    links, text, large = (f"pictures/{digit * 16}.png" for digit in "cde")
+    links, text, large, wide, cut = (f"pictures/{digit * 16}.png" for digit in "cde01")
     (run / links).symlink_to(run / RED)
     (run / text).write_text("<script>alert(1)</script>")
     (run / large).write_bytes((run / RED).read_bytes() + bytes(LARGEST))
-    assert embedded(run, asked(links, text, large, "pictures/" + "f" * 16 + ".png", BLUE), 10**6).keys() == {BLUE}
+    Image.new("1", (20_000, 20_000)).save(run / wide)  # in few bytes
+    assert (run / wide).stat().st_size < LARGEST
+    (run / cut).write_bytes((run / RED).read_bytes()[:20])
+    assert embedded(run, asked(links, text, large, wide, cut, "pictures/" + "f" * 16 + ".png", BLUE), 10**6).keys() == {
+        BLUE
+    }
 
 
 def test_the_budget_ends_them(run: Path) -> None:
@@ -73,4 +78,5 @@ def test_a_reader_sees_them(run: Path, visit: Callable[..., Any]) -> None:
     assert image.evaluate("one => [one.naturalWidth, one.naturalHeight, one.complete]") == [64, 64, True]
     assert card.locator(".pictures").inner_text() == BLUE  # its file, where the page has no room for it
     assert page.locator("summary img").count() == 1
+    assert page.locator(".group").nth(1).locator("summary .snippet").count() == 1  # nothing stands in for the picture
     assert page.locator(".group").nth(2).locator("img").count() == 0

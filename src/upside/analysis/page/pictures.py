@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 NAME = re.compile(r"pictures/[0-9a-f]{16}\.png", re.ASCII)
-PNG = b"\x89PNG\r\n\x1a\n"
-LARGEST = 128 * 128 * 3 + 4096
-"""Bytes of a picture of 128 x 128 pixels that PNG makes no smaller."""
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # and behind it width and height
+SIDE = 128
+LARGEST = SIDE * SIDE * 3 + 4096
+"""Bytes of a picture of that size that PNG makes no smaller."""
 
 
 def embedded(folder: Path, groups: Sequence[dict[str, Any]], budget: int) -> dict[str, str]:
@@ -28,6 +29,12 @@ def embedded(folder: Path, groups: Sequence[dict[str, Any]], budget: int) -> dic
         budget -= len(content)
         if budget < 0:
             break
-        if content.startswith(PNG):
+        if _is_small(content):
             found[file] = base64.b64encode(content).decode()
     return found
+
+
+def _is_small(content: bytes) -> bool:
+    """Whether it is a PNG of a thumbnail's size: few bytes may hold a picture that fills a browser's memory."""
+    sides = [int.from_bytes(content[start : start + 4]) for start in (len(PNG), len(PNG) + 4)]
+    return content.startswith(PNG) and all(0 < side <= SIDE for side in sides)

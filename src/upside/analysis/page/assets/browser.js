@@ -137,7 +137,7 @@ function responseBody(response, data, wanted) {
 
 /** A picture of a prompt, enlarged without smoothing; its file where the page has no room for it. */
 function pictureOf([file, content], alt) {
-  if (!content) return element("span", { class: "snippet", textContent: alt ? file : "" });
+  if (!content) return element("span", { class: "snippet", textContent: file });
   return element("img", { src: `data:image/png;base64,${content}`, alt, title: alt ? file : "" });
 }
 
@@ -150,7 +150,7 @@ function groupCard(group, data, wanted, open) {
     summary.append(strip);
   }
   group.tags.forEach((tag) => summary.append(element("span", { class: "tag", textContent: spaced(tag), title: data.meanings[tag] ?? "" })));
-  group.pictures.forEach((picture) => summary.append(pictureOf(picture, "")));
+  group.pictures.filter(([, content]) => content).forEach((picture) => summary.append(pictureOf(picture, "")));
   summary.append(element("span", { class: "snippet", dir: "auto", textContent: snippet(group.prompt ?? "") }));
   const card = element("details", { class: "group" }, summary);
   card.addEventListener("toggle", () => {
