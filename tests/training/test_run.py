@@ -329,3 +329,5 @@ def test_reporting_to_nobody_known_is_refused_before_anything_is_written(workpla
 def test_more_problems_than_a_file_has_names_key_and_remedy(workplace: Path) -> None:
     with pytest.raises(ValueError, match=r"task: .*train_problems=5000; null takes all"):
         train(load("small.yaml", ["train_problems=5000"]))
+    with pytest.raises(ValueError, match=r"task: .*eval\.problems=99; 0: no evaluation"):
+        train(load("small.yaml", ["train_problems=null", "eval.problems=99"]))

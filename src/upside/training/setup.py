@@ -67,7 +67,10 @@ def load_problems(recipe: Recipe, reader: Reader) -> Problems:
         asked = f" (train_problems={recipe.train_problems}; null takes all there are)" if recipe.train_problems else ""
         raise RecipeError(f"task: {error}{asked}") from error
     train, too_long = fitting(train, reader, recipe.max_prompt_tokens, recipe.prompts_per_step)
-    held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    try:
+        held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
+    except ValueError as error:
+        raise RecipeError(f"task: {error} (eval.problems={recipe.eval.problems}; 0: no evaluation)") from error
     for problem in held_out:
         prompt_ids(reader, problem)  # what cannot be asked, a picture among it, is told before the training
     dropped, examples = dict(getattr(task, "dropped", {})), dict(getattr(task, "examples", {}))
