@@ -338,7 +338,7 @@ def test_names_of_written_pictures_are_those_of_their_pixels():
     name, data = png(picture())
     assert name == png(load(encoded(picture(), "BMP")))[0] != png(picture((10, 12)))[0]
     assert load(data).tobytes() == picture().tobytes()
-    assert thumbnail(picture((400, 100))).size == (128, 32)
+    assert thumbnail(picture((400, 100))).size == (256, 64)
     assert thumbnail(picture()).size == (12, 10)
     assert sheet([picture(), picture(), picture()], columns=2, scale=2).size == (2 * 26 + 2, 2 * 22 + 2)
 

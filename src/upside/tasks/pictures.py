@@ -37,6 +37,8 @@ MAX_PIXELS = 1 << 24
 MAX_BYTES = 1 << 26
 MOST = 16
 """Pictures of one problem."""
+THUMBNAIL = 256
+"""Pixels a side that logs keep: the numbers of a diagram 400 wide can still be read, at half of that 5 looks like 6."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 MODES = {"RGB", "L", "1", "P", "RGBA", "LA", "PA"}
@@ -322,7 +324,7 @@ def png(image: Image) -> tuple[str, bytes]:
     return f"{hashlib.sha256(repr(image.size).encode() + image.tobytes()).hexdigest()[:16]}.png", _encoded(image)
 
 
-def thumbnail(image: Image, side: int = 128) -> Image:
+def thumbnail(image: Image, side: int = THUMBNAIL) -> Image:
     """The picture at no more than `side` pixels a side; a smaller one as it is."""
     small = image.convert("RGB")
     small.thumbnail((side, side))

@@ -224,7 +224,7 @@ class RunFolder:
         return table
 
     def keep_pictures(self, images: Sequence[Image]) -> list[str]:
-        """Write the pictures at no more than 128 pixels a side, those that are not there yet; returns their files,
+        """Write the pictures at no more than 256 pixels a side, those that are not there yet; returns their files,
         relative to the folder."""
         from upside.tasks.pictures import png, thumbnail
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from upside.tasks.pictures import THUMBNAIL
+
 NAME = re.compile(r"pictures/[0-9a-f]{16}\.png", re.ASCII)
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"  # and behind it width and height
-SIDE = 128
-LARGEST = SIDE * SIDE * 3 + 4096
+LARGEST = THUMBNAIL * THUMBNAIL * 3 + 4096
 """Bytes of a picture of that size that PNG makes no smaller."""
 
 
@@ -37,4 +38,4 @@ def embedded(folder: Path, groups: Sequence[dict[str, Any]], budget: int) -> dic
 def _is_small(content: bytes) -> bool:
     """Whether it is a PNG of a thumbnail's size: few bytes may hold a picture that fills a browser's memory."""
     sides = [int.from_bytes(content[start : start + 4]) for start in (len(PNG), len(PNG) + 4)]
-    return content.startswith(PNG) and all(0 < side <= SIDE for side in sides)
+    return content.startswith(PNG) and all(0 < side <= THUMBNAIL for side in sides)
