@@ -62,6 +62,9 @@ def test_run_folder() -> None:
         greedy = summary[when]["greedy"]  # trl#5787: of the task's verdicts, whatever the rewards add to them
         assert greedy["outcomes"]["correct"] == greedy["accuracy"]
         assert sum(greedy["outcomes"].values()) == pytest.approx(1)
+    for mode, after in (item for item in summary["after"].items() if isinstance(item[1], dict)):
+        assert after["gain"]["value"] == pytest.approx(after["accuracy"] - summary["before"][mode]["accuracy"])
+        assert after["gain"]["low"] <= after["gain"]["value"] <= after["gain"]["high"]
     assert summary == json.loads((folder / "summary.json").read_text())
     assert set(summary["seconds"]) >= {"load", "evaluate_before", "train", "evaluate_after"}
     assert set(summary["cpu_seconds"]) == set(summary["seconds"]) - {"steps"}

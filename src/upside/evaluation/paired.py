@@ -155,7 +155,11 @@ def _pairs(
 
 
 def _shares(evaluation: Evaluation, baseline: Evaluation, k: int, value: Callable[[list[Row]], float]) -> Difference:
-    pairs = _pairs(evaluation, baseline, k, value)
+    return of_shares(_pairs(evaluation, baseline, k, value))
+
+
+def of_shares(pairs: Sequence[tuple[float, float]]) -> Difference:
+    """The difference of (value, baseline) pairs of shares, one a problem, with the interval of `compare`."""
     found = _difference(pairs)
     if not pairs or any(a != b for a, b in pairs):
         return replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))  # in this order NaN stays

@@ -82,7 +82,10 @@ class Console:
                     interval = f"{found['low']:.1%} – {found['high']:.1%}"
                     length = f"{found['length']:.1f}"
                     row = (f"{mode}, {when}", f"{found['accuracy']:.1%}", interval, length, str(found["n"]))
-                    table.add_row(*row, end_section=when == "after")
+                    table.add_row(*row)
+                if gain := part.get(mode, {}).get("gain"):
+                    interval = f"{gain['low']:+.1%} – {gain['high']:+.1%}"
+                    table.add_row(f"{mode}, gain", f"{gain['value']:+.1%}", interval, "", "", end_section=True)
         self.out.print(table)
 
     def samples(self, rows: Sequence[tuple[str, str, str]]) -> None:

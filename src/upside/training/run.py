@@ -32,7 +32,7 @@ from upside.training import reference, setup, world
 from upside.training.callbacks import Periodic, Recorder, StopOnSignal
 from upside.training.console import Console
 from upside.training.folder import Halted, Interrupted, RunFolder, RunFolderError, resume_command
-from upside.training.heldout import facts, measure
+from upside.training.heldout import add_gains, facts, measure
 from upside.training.outcomes import complaint, totals, unjudged_example
 from upside.training.outlook import cautions
 from upside.training.plot import draw
@@ -156,6 +156,8 @@ class Run:
             found = measure(model, tokenizer, self.problems.task, self.problems.held_out, self.recipe, self.sampler)
         self.folder.log_held_out(0 if when == "before" else self.recipe.steps, found)
         results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
+        if when == "after":
+            add_gains(results, self.folder.held_out())
         for mode, result in list(results.items()):
             text = f"held-out accuracy {when}, {mode}: {result['accuracy']:.1%} of {result['n']} problems"
             self.console.note(text)

@@ -30,7 +30,7 @@ from upside.tasks.prompts import loaded, render_prompt
 from upside.training import reference, world
 from upside.training.console import Console
 from upside.training.folder import Halted, Interrupted, RunFolder, resume_command
-from upside.training.heldout import facts, measure
+from upside.training.heldout import add_gains, facts, measure
 from upside.training.plot import draw
 from upside.training.prompts import fitting, in_order
 from upside.training.recipe import Recipe, RecipeError, to_yaml
@@ -213,6 +213,8 @@ def _evaluate(
     found = measure(policy, tokenizer, task, held_out, recipe, "upside" if own else "transformers")
     folder.log_held_out(step, found)
     results: dict[str, Any] = {mode: facts(evaluation) for mode, evaluation in found.items()}
+    if step:
+        add_gains(results, folder.held_out())
     return {**results, "accuracy": next(iter(found.values())).accuracy.value}
 
 
