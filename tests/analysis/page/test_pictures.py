@@ -80,3 +80,13 @@ def test_a_reader_sees_them(run: Path, visit: Callable[..., Any]) -> None:
     assert page.locator("summary img").count() == 1
     assert page.locator(".group").nth(1).locator("summary .snippet").count() == 1  # nothing stands in for the picture
     assert page.locator(".group").nth(2).locator("img").count() == 0
+
+
+def test_a_wide_picture_and_a_long_name_stay_on_a_phone(run: Path, visit: Callable[..., Any]) -> None:
+    Image.new("RGB", (256, 2), "red").save(run / RED)
+    block = groups()
+    made = [{**block.groups[0], "pictures": [RED, "x" * 300]}]
+    kept = embedded(run, made, 10_000)
+    page = visit(render("t", [Section("responses", "Responses", [replace(block, groups=made, pictures=kept)])]), 360)
+    assert page.locator(".group img").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
