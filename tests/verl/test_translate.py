@@ -114,6 +114,15 @@ def test_a_launcher_before_it_is_refused(monkeypatch):
         launch.train(load(None, ["schedule=constant"]), dry_run=True)
 
 
+@pytest.mark.parametrize(("sampler", "engine"), [("vllm", "vllm"), ("upside", "upside_cpu")])
+def test_a_dry_run_with_vllm_is_for_gpus_wherever_it_is_made(sampler, engine, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    launch.train(load(None, ["schedule=constant", f"sampler={sampler}", "processes=8"]), dry_run=True)
+    said = capsys.readouterr().out
+    assert f'rollout.name="{engine}"' in said
+    assert ("VERL_PLATFORM=cpu" in said) is (sampler == "upside")
+
+
 def test_workers_that_cannot_share_a_step_get_numbers_that_can():
     with pytest.raises(RecipeError, match="3 processes cannot share evenly; use prompts_per_step=15 or"):
         launch.train(load(None, ["schedule=constant", "processes=3"]), dry_run=True)

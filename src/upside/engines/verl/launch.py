@@ -44,14 +44,15 @@ def train(recipe: Recipe, *, dry_run: bool = False) -> dict[str, Any]:
     """Train as the recipe says with verl under Ray; returns the summary. dry_run: print verl's command, do nothing.
 
     `processes` of the recipe are GPUs (default: all of this machine); without a GPU they are processes on the smoke
-    platform (default: 1). A cluster that is running is used when RAY_ADDRESS is set; the run folder must then be on a
-    file system that all its machines see. Raises RecipeError for what verl has no counterpart of, VerlFailed when verl
-    fails.
+    platform (default: 1); a dry run of a recipe with vLLM is for GPUs wherever it is made. A cluster that is running is
+    used when RAY_ADDRESS is set; the run folder must then be on a file system that all its machines see. Raises
+    RecipeError for what verl has no counterpart of, VerlFailed when verl fails.
     """
     import torch
 
-    cpu = not torch.cuda.is_available()
-    workers = recipe.processes or (1 if cpu else torch.cuda.device_count())
+    elsewhere = dry_run and recipe.sampler == "vllm"  # the command is for a machine with GPUs
+    cpu = not torch.cuda.is_available() and not elsewhere
+    workers = recipe.processes or torch.cuda.device_count() or 1
     if world.size() > 1:
         raise RecipeError(
             f"--engine verl starts its own processes, and a launcher started {world.size()} here; leave torchrun out"
