@@ -232,6 +232,12 @@ def test_one_question_about_two_pictures(tmp_path: Path, ending: str, name: str,
     assert [group["pictures"] for group in explain_groups(log).groups] == [[], []]
 
 
+def test_a_copy_of_the_picture_for_each_response_tells_no_prompts_apart(tmp_path: Path) -> None:
+    rows = [{"prompt": "area?", "completion": "4", "reward": i % 2, "image": f"{i}.png"} for i in range(4)]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    assert read_log(tmp_path / "a.json").codes("group").tolist() == [0] * 4
+
+
 def test_pictures_that_are_not_logged(tmp_path: Path) -> None:
     prompt = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "area?"}]}]
     rows = [{"prompt": prompt, "completion": "4", "reward": i % 2} for i in range(4)]

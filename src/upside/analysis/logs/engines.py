@@ -87,7 +87,8 @@ def _asked(table: Mapping[str, Any], notes: list[str]) -> Any:
     for name in ("images (as logged)", "image"):
         if name in table:
             seen = [hashlib.blake2b(repr(value).encode()).hexdigest() for value in table[name].to_pylist()]
-            return pc.binary_join_element_wise(prompts, pa.array(seen), "\0")
+            if len(set(seen)) < len(seen):  # else each response has a copy of its own, which tells no prompts apart
+                return pc.binary_join_element_wise(prompts, pa.array(seen), "\0")
     if pc.any(pc.match_substring(prompts, PICTURE)).as_py():
         notes.append(
             "The prompts have pictures that the log does not hold: where one text is asked about several, they count "
