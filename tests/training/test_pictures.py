@@ -15,9 +15,11 @@ from PIL import Image
 from upside.analysis import explain_groups, read_log
 from upside.analysis.page.pictures import embedded
 from upside.models import vision
+from upside.models.loading import load_reader
 from upside.tasks import load_task
 from upside.tasks.pictures import PictureError
 from upside.training.folder import RunFolder
+from upside.training.prompts import prompt_rows
 from upside.training.recipe import load
 from upside.training.run import train
 
@@ -92,18 +94,31 @@ def _rows(place: Path) -> list[dict[str, Any]]:
     return [{**row, "image": place / "data" / row["image"]} for row in rows]
 
 
-def test_a_picture_that_goes_missing_names_its_problem_and_loses_nothing(place: Path) -> None:
-    train(load("drawn.yaml", ["output=whole"]))
+@pytest.mark.parametrize("options", [[], ["minibatches=2", "num_iterations=2"], ["eval.every=1"]], ids=str)
+def test_a_picture_that_goes_missing_names_its_problem_and_loses_nothing(place: Path, options: list[str]) -> None:
+    train(load("drawn.yaml", ["output=whole", *options]))
     sys.modules.pop("picture_rewards")
     Path("vanish").touch()
     with pytest.raises(PictureError, match=r"problem 'p\d+': .*No such file.*continue with: upside train run/recipe"):
-        train(load("drawn.yaml"))
+        train(load("drawn.yaml", options))
     done = len(steps("run"))
     assert 0 < done < 4
     shutil.move("elsewhere", "data/pictures")
     Path("vanish").unlink()
     train(load("run/recipe.yaml", ["resume=true"]))
     assert steps("run") == steps("whole")
+    run, whole = (RunFolder(Path(folder)).summary() for folder in ("run", "whole"))
+    assert [run.get(key) for key in ("during", "after")] == [whole.get(key) for key in ("during", "after")]
+    assert len(run.get("during", [])) == (3 if "eval.every=1" in options else 0)
+
+
+def test_pictures_are_loaded_once_for_all_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = load_task("shapes").problems("train", 3)
+    rows, asked = prompt_rows(problems, [0, 1, 2], load_reader("bundled_vision")), []
+    monkeypatch.setattr("upside.training.prompts.loaded", lambda problem: asked.append(problem) or [])
+    for part in ([0, 0, 1], [0, 0, 1], [1, 2]):
+        assert len(rows[part]["images"]) == len(part)
+    assert len(asked) == 3
 
 
 def test_a_bad_picture_is_told_before_training(place: Path) -> None:

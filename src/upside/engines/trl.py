@@ -175,6 +175,9 @@ class AdvantageTrainer(GRPOTrainer):
     # ---- the advantages -----------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        for row in inputs:
+            if isinstance(row.get("images"), Exception):  # `upside.training.prompts.prompt_rows` could not load them
+                raise row["images"]
         self._tap = {}
         try:
             output = one_row_each(super()._generate_and_score_completions(inputs))

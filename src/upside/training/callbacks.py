@@ -142,14 +142,24 @@ def _content(content: Any) -> str:
 
 
 class Periodic(TrainerCallback):
-    """Calls `action(step)` after every `every`-th step of `updates` optimiser steps, except the last."""
+    """Calls `action(step)` after every `every`-th step of `updates` optimiser steps, except the last; when the step is
+    logged, for an action that fails shall not cost what the step has given. A resumed run calls it for the step that it
+    goes on from, too."""
 
     def __init__(self, every: int, updates: int, action: Callable[[int], None]) -> None:
         self.every, self.updates, self.action = every, updates, action
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
+    ) -> None:
+        if logs and "loss" in logs:
+            self.on_train_begin(args, state, control)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         step, rest = divmod(state.global_step, self.updates)
-        if rest == 0 and step % self.every == 0 and state.global_step < state.max_steps:
+        if rest == 0 and step and step % self.every == 0 and state.global_step < state.max_steps:
             self.action(step)
 
 

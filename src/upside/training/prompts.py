@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from upside.tasks.base import Problem
+from upside.tasks.pictures import PictureError
 from upside.tasks.prompts import Reader, loaded, prompt_ids, render_prompt, within_limit
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from PIL.Image import Image
 
 
 def fitting(
@@ -55,21 +57,32 @@ def in_order(count: int, problems: int, seed: int) -> list[int]:
 
 def prompt_rows(problems: Sequence[Problem], order: Sequence[int], reader: Reader) -> Dataset:
     """TRL's training set: the prompt and the index of its problem. With pictures among the problems, also `images`,
-    each loaded when its row is read: the whole set is never in memory. Reading a row raises PictureError where one
-    cannot be loaded any more."""
+    loaded when the row is read: the whole set is never in memory. Where that fails, the PictureError stands there in
+    their place, for AdvantageTrainer to raise when the step that needs them begins: batches are read ahead of it."""
     from datasets import Dataset
 
     prompts = [render_prompt(reader, problem) for problem in problems]
     if not any(problem.images for problem in problems):
         return Dataset.from_list([{"prompt": prompts[index], "problem": index} for index in order])
 
+    shown: dict[int, Any] = {}  # of the last batch, which is read once more for each of its parts
+
     def read(rows: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
-        shown = {index: loaded(problems[index]) for index in set(rows["problem"])}  # a group's row repeats
         indices = rows["problem"]
+        now = {index: shown[index] if index in shown else _attempt(problems[index]) for index in set(indices)}
+        shown.clear()
+        shown.update(now)
         return {
             "prompt": [prompts[index] for index in indices],
             "problem": list(indices),
-            "images": [shown[index] for index in indices],
+            "images": [now[index] for index in indices],
         }
 
     return Dataset.from_dict({"problem": list(order)}).with_transform(read)
+
+
+def _attempt(problem: Problem) -> list[Image] | PictureError:
+    try:
+        return loaded(problem)
+    except PictureError as error:
+        return error

@@ -249,11 +249,13 @@ class Run:
         )
         trainer.remove_callback(PrinterCallback)
         if recipe.eval.every and problems.held_out:
+            done = self.folder.steps_done(recipe) if recipe.resume else 0
+            known = [row["step"] for row in self.folder.summary().get("during", []) if row["step"] <= done]
 
             def evaluate(step: int) -> None:
                 started = time.perf_counter()
                 with gathered(trainer, trainer.accelerator.unwrap_model(trainer.model_wrapped)):
-                    if self.main:
+                    if self.main and step not in known:
                         self._evaluate_at(step, trainer, tokenizer)
                     self.gate.wait()
                 recorder.leave_out(time.perf_counter() - started)
