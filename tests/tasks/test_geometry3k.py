@@ -112,6 +112,7 @@ def test_the_same_diagram_is_the_same_picture():
         {},
         {"point_positions": {"A": [1]}, "diagram_logic_forms": []},
         {"point_positions": {"A": [0, float("nan")]}, "diagram_logic_forms": []},
+        {"point_positions": {"A": [0, 10**400]}, "diagram_logic_forms": []},
     ],
 )
 def test_a_broken_annotation_is_named(tmp_path, broken):

@@ -1,12 +1,15 @@
 """One renderer for training and evaluation: BOS once, no EOS, the same ids on both sides. trl#3520, marin#7179"""
 
 import pytest
+import tiny_vision
+from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
+from upside.models.loading import load_model
 from upside.tasks import Problem, load_task
-from upside.tasks.pictures import PictureError
+from upside.tasks.pictures import PictureError, pictures_of
 from upside.tasks.prompts import prompt_ids, render_prompt, text_ids, within_limit
 
 LLAMA = (  # writes BOS itself, as Llama 3's template does
@@ -142,6 +145,13 @@ def test_a_picture_is_never_left_out_in_silence():
     problem = load_task("shapes").problems("train", 1)[0]
     with pytest.raises(ValueError, match=r"problem 'shapes/.*' has pictures"):
         render_prompt(None, problem)
+
+
+def test_prompts_of_one_text_with_pictures_of_other_sizes_are_told_apart(tmp_path):
+    _, reader = load_model(tiny_vision.llava(tmp_path))  # a token for each 16 x 16 pixels
+    shown = [pictures_of("image", Image.new("RGB", size), "row 1", None) for size in ((64, 64), (32, 64))]
+    lengths = [len(prompt_ids(reader, Problem("p", "area?", "3", images=images))) for images in shown]
+    assert lengths[0] - lengths[1] == 8
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def read_diagram(annotation: Mapping[str, Any]) -> tuple[Diagram, list[str]]:
         raise ValueError("the annotation lacks point_positions or diagram_logic_forms; take InterGPS's file as it is")
     try:
         points = {str(name): (float(x), float(y)) for name, (x, y) in places.items() if (x, y) != (-1, -1)}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("point_positions must hold two numbers for each point") from None
     if not all(map(math.isfinite, (each for point in points.values() for each in point))):
         raise ValueError("point_positions must hold finite numbers")
@@ -122,14 +122,14 @@ def read_diagram(annotation: Mapping[str, Any]) -> tuple[Diagram, list[str]]:
             facts.append(fact)
         elif statement:
             reasons.append("statement")
-    lines = [tuple(re.findall(_NAME, line)) for line in annotation.get("line_instances") or () if line]
+    lines = [tuple(re.findall(_NAME, str(line))) for line in annotation.get("line_instances") or () if line]
     if any(len(line) != 2 for line in lines):
         reasons.append("statement")
     used = {name for line in lines for name in line} | {name for fact in facts for name in fact.names}
     if not points or not used <= set(points):
         reasons.append("no_position")
     kept = [fact for fact in facts if set(fact.names) <= set(points)]
-    centres = {centre for centre in annotation.get("circle_instances") or () if centre}
+    centres = {str(centre) for centre in annotation.get("circle_instances") or () if centre}
     circles, sized = _circles(kept, points, centres | {fact.names[1] for fact in kept if fact.kind == "on_circle"})
     if not sized:
         reasons.append("circle")
