@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,22 @@ def test_a_picture_that_goes_missing_names_its_problem_and_loses_nothing(place: 
     run, whole = (RunFolder(Path(folder)).summary() for folder in ("run", "whole"))
     assert [run.get(key) for key in ("during", "after")] == [whole.get(key) for key in ("during", "after")]
     assert len(run.get("during", [])) == (3 if "eval.every=1" in options else 0)
+
+
+def test_two_processes_stop_together_where_a_picture_goes_missing(place: Path) -> None:
+    count = "calls.count(8) == 2 and os.environ['RANK'] == '1'"  # each process scores half of the batch
+    Path("picture_rewards.py").write_text("import os\n" + REWARDS.replace("calls.count(16) == 2", count))
+    Path("vanish").touch()
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [*launcher, "-m", "upside.cli", "train", "drawn.yaml", "eval.problems=0"],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode
+    assert re.search(r"process \d: problem 'p\d+': .*\(No such file or directory\); put it back", done.stderr), (
+        done.stderr
+    )
+    assert len(steps("run")) == RunFolder(Path("run")).steps_done(load("run/recipe.yaml")) > 0
 
 
 def test_pictures_are_loaded_once_for_all_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -75,6 +75,15 @@ def together(value: Any, failure: RewardError | None = None) -> list[Any]:
         rank, text = failed[0]
         raise AgreedRewardError(f"process {rank}: {text}") from failure
     return [part for part, _ in parts]
+
+
+def raise_unloaded(pictures: Iterable[Any]) -> None:
+    """Raise the error that stands in place of a row's pictures (`upside.training.prompts.prompt_rows`); of several
+    processes all raise AgreedRewardError where one has any, so that each can save what was done."""
+    failed = next((each for each in pictures if isinstance(each, Exception)), None)
+    together(None, None if failed is None else RewardError(str(failed)))
+    if failed is not None:
+        raise failed
 
 
 def sample_number(batch: int, place: int, group_size: int, samples: int) -> int:

@@ -29,7 +29,7 @@ from trl import GRPOTrainer
 from upside.chains import Advantages, Estimator
 from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
-from upside.engines.calls import MEASURED, check_needs, digest, named, weighted
+from upside.engines.calls import MEASURED, check_needs, digest, named, raise_unloaded, weighted
 from upside.engines.loss import policy_gradient_loss
 from upside.engines.pictures import one_row_each, sighted
 from upside.engines.reference import Reference, Table, TabledReference
@@ -175,9 +175,8 @@ class AdvantageTrainer(GRPOTrainer):
     # ---- the advantages -----------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        for row in inputs:
-            if isinstance(row.get("images"), Exception):  # `upside.training.prompts.prompt_rows` could not load them
-                raise row["images"]
+        if "images" in inputs[0]:
+            raise_unloaded(row["images"] for row in inputs)
         self._tap = {}
         try:
             output = one_row_each(super()._generate_and_score_completions(inputs))
