@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from upside.cli import main
 from upside.tasks.presets import PRESETS
-from upside.tasks.rows import RowOptions
+from upside.tasks.row_options import RowOptions
 from upside.tasks.shapes import FAMILIES, Shapes
 from upside.tasks.shapes.families import configurations
 from upside.tasks.shapes.rules import RIGHT, WRONG

@@ -13,7 +13,8 @@ import pytest
 from upside.tasks import load_task
 from upside.tasks.base import judge
 from upside.tasks.presets import PRESETS, find_preset
-from upside.tasks.rows import RowOptions, RowTask
+from upside.tasks.row_options import RowOptions
+from upside.tasks.rows import RowTask
 from upside.tasks.templates import TEMPLATES
 
 DATA = Path(__file__).parent.parent / "data"

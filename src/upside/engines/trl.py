@@ -13,58 +13,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer
 
 from upside.chains import Advantages, Estimator
 from upside.chains import estimator as make_estimator
 from upside.engines.buckets import IdleRows, in_buckets, without_idle
 from upside.engines.calls import MEASURED, check_needs, digest, named, raise_unloaded, weighted
+from upside.engines.checkpoints import KeepsEstimator
 from upside.engines.loss import policy_gradient_loss
 from upside.engines.pictures import one_row_each, sighted
 from upside.engines.reference import Reference, Table, TabledReference
+from upside.engines.scored import ScoredRollouts
 from upside.rollouts import Rollouts
 from upside.tasks.prompts import text_ids
 
-STATE_FILE = "advantage_estimator.json"
 CROSS_ENTROPY_LOSSES = ("cross_entropy", "cross_entropy_micro")
 
 ResponseFunc = Callable[..., Sequence[Any]]
 
 
-@dataclass(frozen=True)
-class ScoredRollouts:
-    """What one training batch was made of, in gathered order; built on the main process only.
-
-    prompts, completions: (N) as TRL holds them, text or lists of messages.
-    batch, advantages: what the estimator read and returned.
-    correct: (N) bool, None where unknown; None altogether without a `correctness` function.
-    rewards_per_func: (N, F) before weighting, NaN where a function returned None.
-    extras: column -> (N) what the reward functions logged of these responses with `log_extra`.
-    reference_tokens: generated for the reference's responses; None where the estimator reads none.
-    """
-
-    prompts: list[Any]
-    completions: list[Any]
-    batch: Rollouts
-    advantages: Advantages
-    correct: list[bool | None] | None
-    rewards_per_func: Tensor
-    extras: dict[str, list[Any]] = field(default_factory=dict)
-    reference_tokens: int | None = None
-
-
-class AdvantageTrainer(GRPOTrainer):
+class AdvantageTrainer(KeepsEstimator, GRPOTrainer):
     """GRPOTrainer with `estimator=`.
 
     estimator: a spec string ("canon:metric=length,mu=0.5 > adora_weight") or an estimator object.
@@ -368,38 +343,7 @@ class AdvantageTrainer(GRPOTrainer):
         self._metrics[mode]["entropy"].append((totals[0] / totals[1].clamp(min=1.0)).item())
         return policy_gradient_loss(logps, inputs["advantages"], mask, tokens)
 
-    # ---- estimator state in checkpoints -------------------------------------------------------------------------
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()  # this file comes last: a checkpoint that has it is whole
-        if self.args.should_save:
-            folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            (folder / STATE_FILE).write_text(json.dumps(self.estimator.state_dict()))
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Under whatever names the weights were saved: those of LLaVA and Qwen2.5-VL are saved as on the hub, where
-        they are called otherwise than in the model, and Trainer would silently go on with what the model held."""
-        policy = self.model if model is None else model
-        if self.is_fsdp_enabled or not isinstance(policy, PreTrainedModel):
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-            return
-        saved, info = type(policy).from_pretrained(resume_from_checkpoint, dtype=policy.dtype, output_loading_info=True)
-        if missing := sorted(info["missing_keys"]):
-            raise ValueError(f"{resume_from_checkpoint} lacks {missing[0]} of the weights; resume from an earlier one")
-        policy.load_state_dict(saved.state_dict())
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is None:
-            return
-        path = Path(checkpoint) / STATE_FILE
-        if path.exists():
-            self.estimator.load_state_dict(json.loads(path.read_text()))
-        elif self.estimator.state_dict():
-            raise ValueError(
-                f"{checkpoint} lacks {STATE_FILE}, the state of {self.estimator}; resume from an earlier one"
-            )
+    # ---- small things ---------------------------------------------------------------------------------------------
 
     def _updates(self) -> int:
         """Optimiser steps a batch of responses is used for."""

@@ -8,7 +8,7 @@
 | `fewshot_arithmetic` | one-step sums and differences as few-shot plain text, for a base model |
 | `reasoning_gym:NAME` | a data set of the reasoning-gym package; options go to its configuration |
 | `gsm8k`, `math500`, `kk`, … | a public data set, see `upside.tasks.presets` |
-| `FILE.jsonl`, `.parquet`, `.csv` | your own problems; options as in `upside.tasks.rows.RowOptions` |
+| `FILE.jsonl`, `.parquet`, `.csv` | your own problems; options as in `upside.tasks.row_options.RowOptions` |
 | `hf:OWNER/NAME[:CONFIG][:SPLIT]` | a data set on the hub; the same options and `revision` |
 | `python:MODULE:FUNCTION` | your own function: a Task, or rows (the same options) |
 """
@@ -107,7 +107,8 @@ def _generated(spec: str, options: dict[str, Any]) -> Task:
 
 def _file(spec: str, options: dict[str, Any]) -> Task:
     from upside.tasks.readers import file_source
-    from upside.tasks.rows import RowOptions, RowTask
+    from upside.tasks.row_options import RowOptions
+    from upside.tasks.rows import RowTask
 
     _check_options(spec, options, [*_names(RowOptions), "test_path"])
     test_path = options.pop("test_path", None)
@@ -121,7 +122,8 @@ def _file(spec: str, options: dict[str, Any]) -> Task:
 
 
 def _rows_or_function(spec: str, kind: str, name: str, options: dict[str, Any]) -> Task:
-    from upside.tasks.rows import RowOptions, RowTask
+    from upside.tasks.row_options import RowOptions
+    from upside.tasks.rows import RowTask
 
     if kind == "python":
         from upside.tasks.functions import function_task

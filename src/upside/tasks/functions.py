@@ -10,7 +10,8 @@ from typing import Any
 
 from upside.tasks.base import Task
 from upside.tasks.readers import Row, Source
-from upside.tasks.rows import RowOptions, RowTask
+from upside.tasks.row_options import RowOptions
+from upside.tasks.rows import RowTask
 from upside.usercode import import_function
 
 
@@ -18,8 +19,8 @@ def function_task(path: str, options: dict[str, Any]) -> Task:
     """The Task that `module:function` returns, or a task of the rows (mappings) that it returns or yields.
 
     Options that are parameters of the function go to it; the others say how its rows become problems
-    (`upside.tasks.rows.RowOptions`). Raises ValueError for an unknown option, a missing argument, what the function
-    raises, and anything else that it returns.
+    (`upside.tasks.row_options.RowOptions`). Raises ValueError for an unknown option, a missing argument, what the
+    function raises, and anything else that it returns.
     """
     spec = f"python:{path}"
     function = import_function(path, f"task {spec!r}", "my_tasks:puzzles")

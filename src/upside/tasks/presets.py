@@ -19,7 +19,8 @@ from upside.tasks.fields import whole_numbers
 from upside.tasks.geometry3k import as_text, folder_sources, forms_of, with_picture
 from upside.tasks.hub import HubPart, part_source
 from upside.tasks.readers import ENDINGS, Change, Source, file_source
-from upside.tasks.rows import RowOptions, RowTask, gold_answer
+from upside.tasks.row_options import RowOptions
+from upside.tasks.rows import RowTask, gold_answer
 
 _SPLIT_WORD = re.compile(r"(?<![a-z])(train|test|val)", re.IGNORECASE)
 PEOPLE = range(2, 9)

@@ -14,7 +14,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 import upside
 from upside.analysis.doctor.live import Live
 from upside.engines.pictures import images_in
-from upside.engines.trl import ScoredRollouts
+from upside.engines.scored import ScoredRollouts
 from upside.tasks.pictures import MARK
 from upside.training.console import Console, printable
 from upside.training.folder import RunFolder
