@@ -9,10 +9,10 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from upside.models import bundled_vision
-from upside.models.pretrain_vision import FAMILIES, Batches, Plan
+from upside.models.pretrain_vision import Batches
 from upside.models.reading import as_pixels
 from upside.tasks.base import Problem
-from upside.tasks.shapes import Shapes
+from upside.tasks.shapes import FAMILIES, Shapes
 
 DRAWS = 16
 
@@ -43,15 +43,15 @@ def test_it_is_small(shipped) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_it_solves_some_of_each_problem(shipped) -> None:  # type: ignore[no-untyped-def]
-    task = Shapes(FAMILIES, held_out=Plan.held_out)
+    task = Shapes()
     found = list(shares(shipped, task, task.problems("test", 64)))
     assert 0.25 < sum(found) / len(found) < 0.5
     assert sum(share > 0 for share in found) / len(found) > 0.85
     assert sum(0 < share < 1 for share in found) / len(found) > 0.8
 
 
-@pytest.mark.parametrize(("blind", "families"), [("figure", FAMILIES), ("digits", ("sides",))])
+@pytest.mark.parametrize(("blind", "families"), [("figure", tuple(FAMILIES)), ("digits", ("sides", "composite"))])
 def test_it_needs_what_is_in_the_picture(shipped, blind: str, families: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
-    task = Shapes(families, held_out=Plan.held_out, blind=blind)
+    task = Shapes(families, blind=blind)
     found = list(shares(shipped, task, task.problems("test", 64), draws=4))
     assert sum(found) / len(found) <= task.chance("test")["all"] + 0.03

@@ -10,9 +10,11 @@ from upside.models.pretrain_vision import Batches, Lesson, Plan, places, train
 from upside.tasks.pictures import blocks
 from upside.tasks.shapes import Shapes
 
-TASK = Shapes(held_out="place")
+TASK = Shapes()
 PROBLEMS = TASK.problems("train", 6)
-TINY = Plan(reading=3, lessons=(Lesson(("grid_area",), 40),), width=32, depth=(1, 1), pictures=4, warmup=1, lr=0.03)
+TINY = Plan(
+    reading=3, lessons=(Lesson(40, families=("grid_area",)),), width=32, depth=(1, 1), pictures=4, warmup=1, lr=0.03
+)
 
 
 def test_a_batch_is_the_processors_prompt_and_the_response() -> None:
@@ -42,7 +44,7 @@ def test_places_tell_every_patch_from_every_other() -> None:
 
 
 def test_a_plan_warms_up_and_cools_down() -> None:
-    plan = Plan(reading=20, lessons=(Lesson(("sides",), 40), Lesson(("sides",), 40)), warmup=10, cooldown=0.5)
+    plan = Plan(reading=20, lessons=(Lesson(40), Lesson(40)), warmup=10, cooldown=0.5)
     assert plan.steps == 100
     assert [plan.factor(step) for step in (0, 4, 9, 50, 75)] == pytest.approx([0.1, 0.5, 1.0, 1.0, 0.5])
     assert plan.factor(99) == pytest.approx(0.02)
@@ -63,5 +65,5 @@ def test_training_never_draws_a_test_picture(monkeypatch: pytest.MonkeyPatch) ->
     splits = set()
     draw = Shapes.draw
     monkeypatch.setattr(Shapes, "draw", lambda task, rng, split: splits.add(split) or draw(task, rng, split))
-    train(Plan(reading=0, lessons=(Lesson(("sides",), 1),), width=32, depth=(1, 1), pictures=2))
+    train(Plan(reading=0, lessons=(Lesson(1),), width=32, depth=(1, 1), pictures=2))
     assert splits == {"train"}

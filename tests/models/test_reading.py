@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from upside.models import vision
-from upside.models.reading import CIRCLE, NOTHING, SQUARE, Reader, as_pixels, page
+from upside.models.reading import MARKS, NOTHING, SHAPES, Reader, as_pixels, page
 from upside.tasks.shapes import Shapes
 
 
@@ -19,7 +19,7 @@ def test_pixels_are_those_of_the_processor() -> None:
 def test_pages_hold_every_mark_and_repeat_with_the_seed() -> None:
     rng = random.Random(0)
     marks = [mark for _ in range(200) for mark in page(rng)[1]]
-    assert set(marks) == set(range(NOTHING + 1))
+    assert set(marks) == set(MARKS)
     assert marks.count(NOTHING) < 0.8 * len(marks)
     one, two = page(random.Random(1)), page(random.Random(1))
     assert one[1] == two[1]
@@ -33,7 +33,7 @@ def test_a_mark_stands_where_it_is_said_to() -> None:
         picture, marks = page(rng)
         grey = np.asarray(picture.convert("L"))
         for cell, mark in enumerate(marks):
-            if mark in (CIRCLE, SQUARE):
+            if mark in SHAPES:
                 row, column = divmod(cell, 4)
                 assert grey[16 * row : 16 * row + 16, 16 * column : 16 * column + 16].min() < 90
                 shapes += 1

@@ -158,18 +158,6 @@ def test_how_many_configurations(family, keys, test):
     assert (len(found), sum(found.values())) == (keys, test)
 
 
-def test_places_held_out():
-    """The other cut: numbers may be known, numbers in that place are not."""
-    task = Shapes(held_out="place")
-    train, test = (task.problems(split, 600, 1) for split in ("train", "test"))
-    keys = [{p.metadata["configuration"] for p in part} for part in (train, test)]
-    assert not keys[0] & keys[1]
-    assert all(p.metadata["configuration"].endswith(f"/{shape_of(p).place()}") for p in test)
-    known = {(shape_of(p).kind, shape_of(p).numbers) for p in train}
-    grids = [shape_of(p) for p in test if shape_of(p).kind == "grid"]
-    assert sum((g.kind, g.numbers) in known for g in grids) > 0.5 * len(grids)
-
-
 def test_fixed_by_seed_and_distinct():
     first, again, other = (TASK.problems("train", 300, seed) for seed in (1, 1, 2))
     assert first == again
@@ -273,8 +261,6 @@ def test_bad_options():
         Shapes(size=100)
     with pytest.raises(ValueError, match="shapes: blind='all'"):
         Shapes(blind="all")
-    with pytest.raises(ValueError, match="shapes: held_out='all'"):
-        Shapes(held_out="all")
     with pytest.raises(ValueError, match="did you mean 'families'"):
         load_task("shapes", family="sides")
 

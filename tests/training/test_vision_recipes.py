@@ -10,6 +10,7 @@ import pytest
 
 import upside
 from upside.engines.verl.translate import overrides
+from upside.evaluation import run_evaluation
 from upside.tasks import load_task
 from upside.training.folder import RunFolder
 from upside.training.outlook import outlook
@@ -72,7 +73,8 @@ def test_the_tiny_recipe_trains_and_is_judged_on_different_figures() -> None:
     recipe = load(FOLDER / "adora_geometry_tiny.yaml")
     assert outlook(recipe)
     assert recipe.steps * recipe.prompts_per_step == recipe.train_problems
-    assert "sides" in recipe.task_options["families"]
+    assert recipe.task == "shapes"
+    assert not recipe.task_options  # all families, other numbers in the test split
 
 
 def test_the_tiny_recipe_starts_with_mixed_groups_and_keeps_its_pictures(tmp_path: Path) -> None:
@@ -83,3 +85,22 @@ def test_the_tiny_recipe_starts_with_mixed_groups_and_keeps_its_pictures(tmp_pat
     assert all(0.2 < row["accuracy"] < 0.7 for row in rows)
     assert all(row["constant_group_share"] < 0.5 for row in rows)
     assert 16 < len(list((tmp_path / "run" / "pictures").iterdir())) <= 32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["grpo", "adora"])
+def test_the_tiny_recipe_learns_and_what_it_learns_needs_the_picture(estimator: str, tmp_path: Path) -> None:
+    changes = [
+        f"estimator={estimator}", "steps=50", "train_problems=800", "eval.problems=256", "eval.every=0",
+        "eval.greedy=false", f"output={tmp_path / 'run'}",
+    ]  # fmt: skip
+    recipe = load(FOLDER / "adora_geometry_tiny.yaml", changes)
+    summary = train(recipe)
+    assert summary["after"]["sampled"]["gain"]["low"] > 0.1  # at a third of the steps
+    for blind, families in (("figure", "all"), ("digits", "sides,composite")):
+        options = {**recipe.task_options, "blind": blind}
+        if families != "all":
+            options["families"] = families
+        found = run_evaluation(tmp_path / "run" / "model", "shapes", options=options, problems=150, samples=2)
+        chance = load_task("shapes", **options).chance("test")["all"]
+        assert found["shapes"].accuracy.value <= chance + 0.03, blind

@@ -23,34 +23,31 @@ from upside.models import bundled_vision, shape_tutors, vision
 from upside.models.reading import Reader, as_pixels
 from upside.tasks.base import Problem
 from upside.tasks.pictures import blocks
-from upside.tasks.shapes import HELD_OUT, Shapes
-
-FAMILIES = ("grid_area", "grid_perimeter", "sides_to_scale", "sides", "count")
+from upside.tasks.shapes import FAMILIES, Shapes
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """families: to draw from. steps: updates. flawless: right rules only, else all that the tutors do."""
+    """steps: updates. flawless: right rules only, else all that the tutors do. families: to draw from."""
 
-    families: tuple[str, ...]
     steps: int
     flawless: bool = True
+    families: tuple[str, ...] = tuple(FAMILIES)
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to train and how long.
 
-    reading: updates of the eyes alone. lessons: then, one after the other. pictures: of an update. held_out: see
-    `Shapes`. lr: peak learning rate of Muon (a quarter of it for AdamW), reached after `warmup` steps, falling linearly
-    over the last `cooldown` share of all steps. width, depth, heads: see `vision.network`.
+    reading: updates of the eyes alone. lessons: then, one after the other. pictures: of an update. lr: peak learning
+    rate of Muon (a quarter of it for AdamW), reached after `warmup` steps, falling linearly over the last `cooldown`
+    share of all steps. width, depth, heads: see `vision.network`.
     """
 
-    reading: int = 800
-    lessons: tuple[Lesson, ...] = (Lesson(FAMILIES, 4200), Lesson(FAMILIES, 2500, flawless=False))
+    reading: int = 1500
+    lessons: tuple[Lesson, ...] = (Lesson(10_000), Lesson(3500, flawless=False))
     seed: int = 0
     pictures: int = 16
-    held_out: str = "place"
     lr: float = 0.01
     warmup: int = 50
     cooldown: float = 0.5
@@ -139,7 +136,7 @@ def losses(
     for _ in range(plan.reading):
         yield reader.loss(model, rng, plan.pictures)
     for lesson in plan.lessons:
-        task = Shapes(lesson.families, held_out=plan.held_out)
+        task = Shapes(lesson.families)
         for _ in range(lesson.steps):
             problems = [task.draw(rng, "train") for _ in range(plan.pictures)]
             solutions = [shape_tutors.solve(problem, rng, flawless=lesson.flawless)[0] for problem in problems]
@@ -169,10 +166,9 @@ def train(plan: Plan, report: Callable[[int, float], None] | None = None) -> Ide
 @click.command(context_settings={"show_default": True})
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write (default: the package's own).")
 @click.option("--seed", default=Plan.seed, help="Seed of the weights, the pictures and the solutions.")
-@click.option("--held-out", default=Plan.held_out, type=click.Choice(HELD_OUT), help="What of the task is kept back.")
-def main(out: Path | None, seed: int, held_out: str) -> None:
+def main(out: Path | None, seed: int) -> None:
     """Train the bundled vision-language reasoner on tutors' solutions of mixed quality."""
-    plan, started = Plan(seed=seed, held_out=held_out), time.monotonic()
+    plan, started = Plan(seed=seed), time.monotonic()
 
     def report(step: int, loss: float) -> None:
         if (step + 1) % 100 == 0 or step + 1 == plan.steps:

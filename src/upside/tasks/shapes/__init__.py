@@ -11,10 +11,9 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import get_args
 
 from upside.tasks.arithmetic import check_levels, distinct, final_answer, number_verdict
-from upside.tasks.base import Problem, Split, Verdict, in_test_split
+from upside.tasks.base import Problem, Split, Verdict
 from upside.tasks.pictures import Drawn
 from upside.tasks.shapes.canvas import BLIND, SIDE
 from upside.tasks.shapes.families import FAMILIES, LEVELS, Configuration, configurations
@@ -22,8 +21,6 @@ from upside.tasks.shapes.figures import Shape
 from upside.tasks.shapes.rules import rules, solution, style, worked
 
 __all__ = ["FAMILIES", "LEVELS", "Configuration", "Shape", "Shapes", "rules", "solution", "style", "worked"]
-
-HELD_OUT = ("numbers", "place")
 
 VARIANTS = 1_000_000
 """Pictures of one configuration that can be told apart by their id."""
@@ -40,9 +37,7 @@ class Shapes:
     families: which to draw from (default: all, `FAMILIES`), a list, or names with commas between. levels: which of
     1..5, each equally often, within a level each family that has it, and of a family each answer. size: pixels a side,
     64, 128, 192 or 256 (enlarged, not redrawn). blind: the same problems without what a picture is needed for: "figure"
-    is all white, "digits" has no numbers printed. held_out: what train and test never share, "numbers" (a third of the
-    configurations, in whatever place) or "place" (a fifth of the figures, by a hash of numbers and place: the numbers
-    may be known from another place). Raises ValueError naming the option that cannot be used.
+    is all white, "digits" has no numbers printed. Raises ValueError naming the option that cannot be used.
     """
 
     name = "shapes"
@@ -53,7 +48,6 @@ class Shapes:
         levels: Sequence[int] = LEVELS,
         size: int = SIDE,
         blind: str | None = None,
-        held_out: str = "numbers",
     ) -> None:
         chosen = tuple(dict.fromkeys(families.split(",") if isinstance(families, str) else families))
         unknown = [family for family in chosen if family not in FAMILIES]
@@ -63,17 +57,14 @@ class Shapes:
             raise ValueError(f"{self.name}: size={size!r} must be one of {list(SIZES)}")
         if blind is not None and blind not in BLIND:
             raise ValueError(f"{self.name}: blind={blind!r} must be one of {list(BLIND)}, or left out")
-        if held_out not in HELD_OUT:
-            raise ValueError(f"{self.name}: held_out={held_out!r} must be one of {list(HELD_OUT)}")
-        self.families, self.size, self.blind, self.held_out = chosen, size, blind, held_out
+        self.families, self.size, self.blind = chosen, size, blind
         wanted = check_levels(levels, LEVELS, self.name)
         self._configurations: dict[tuple[Split, int], dict[str, ByAnswer]] = defaultdict(dict)
         for family in chosen:
             for each in configurations(family):
-                own: Split = "test" if each.held_out else "train"
-                for split in (own,) if held_out == "numbers" else get_args(Split):
-                    by_answer = self._configurations[split, each.level].setdefault(family, {})
-                    by_answer.setdefault((each.question, each.answer), []).append(each)
+                split: Split = "test" if each.held_out else "train"
+                by_answer = self._configurations[split, each.level].setdefault(family, {})
+                by_answer.setdefault((each.question, each.answer), []).append(each)
         there = [level for level in LEVELS if ("train", level) in self._configurations]
         self.levels = tuple(level for level in wanted if level in there)
         if not self.levels:
@@ -83,25 +74,19 @@ class Shapes:
         """One problem of a split; may repeat an earlier one."""
         families = self._configurations[split, rng.choice(self.levels)]
         by_answer = families[rng.choice(list(families))]
-        while True:  # some numbers have no place on this side, such as a grid that is all coloured
-            configuration = rng.choice(by_answer[rng.choice(list(by_answer))])
-            problem = self.problem(configuration, rng.randrange(VARIANTS))
-            key = problem.metadata["configuration"]
-            if self.held_out == "numbers" or in_test_split(f"shapes/{key}") == (split == "test"):
-                return problem
+        configuration = rng.choice(by_answer[rng.choice(list(by_answer))])
+        return self.problem(configuration, rng.randrange(VARIANTS))
 
     def problem(self, of: Configuration, variant: int) -> Problem:
         """One picture of a configuration."""
         numbers = "-".join(map(str, of.numbers))
-        shape = Shape(of.kind, of.numbers, variant, self.size, self.blind)
-        key = of.key if self.held_out == "numbers" else f"{of.kind}/{numbers}/{shape.place()}"
         return Problem(
             f"shapes/{of.kind}/{of.question}/{numbers}/{variant}",
             f"{of.question}?",
             str(of.answer),
             of.level,
-            {"family": of.family, "configuration": key},
-            images=(Drawn(shape),),
+            {"family": of.family, "configuration": of.key},
+            images=(Drawn(Shape(of.kind, of.numbers, variant, self.size, self.blind)),),
         )
 
     def problems(self, split: Split, count: int | None = None, seed: int = 0) -> list[Problem]:
@@ -122,8 +107,7 @@ class Shapes:
 
     def chance(self, split: Split = "test") -> dict[str, float]:
         """Accuracy that is to be had without the picture: question -> share of its most frequent answer, and "all",
-        the same over all questions. Exact for held_out="numbers", from the configurations of the split at the
-        frequencies of `draw`; for "place" that of both splits together."""
+        the same over all questions. Exact, from the configurations of the split at the frequencies of `draw`."""
         weights: dict[tuple[str, int], float] = defaultdict(float)
         for level in self.levels:
             families = self._configurations[split, level]

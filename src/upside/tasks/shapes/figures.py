@@ -60,14 +60,9 @@ class Shape:
             paint(canvas, self.numbers, layout(self.numbers, rng), rng)
         return canvas.picture(self.size)
 
-    def place(self) -> Place:
-        """What a person would call another figure of the same numbers: which cells, at which sides the numbers stand,
-        which way round. Colours and shifts by pixels are no part of it."""
-        return KINDS[self.kind][0](self.numbers, self.rng())
-
     def circles_by_row(self) -> list[int]:
         """Of a `count` figure: how many circles stand in each row of places, from the top."""
-        circles = self.place()[: self.numbers[0]]
+        circles = _places(self.numbers, self.rng())[: self.numbers[0]]
         return [sum(row == each for _, each in circles) for row in range(PLACES)]
 
 
