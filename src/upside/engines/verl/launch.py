@@ -148,9 +148,11 @@ def _rows(
         if isinstance(prompt, str):
             raise RecipeError(f"task: {recipe.task} has plain-text prompts; verl takes messages and a chat template")
         columns: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         if seeing:
-            folder = recipe.folder / "data"
-            columns["images"] = [str(_picture_file(folder, image.digest())) for image in problem.images]
+            files = [_picture_file(recipe.folder / "data", image.digest()) for image in problem.images]
+            columns["images"] = [str(file) for file in files]
+            more["pictures"] = [file.name for file in files]  # for the rollouts
         if table is not None:
             samples, size, step = table[index], recipe.group_size, len(rows) // recipe.prompts_per_step + 1
             drawn = [sample_number(step, place, size, len(samples)) for place in range(size)]
@@ -161,7 +163,7 @@ def _rows(
                 "data_source": recipe.task,
                 "prompt": [{**message, "content": _marked(message["content"])} for message in prompt],
                 "reward_model": {"style": "rule", "ground_truth": problem.answer},
-                "extra_info": {"index": len(rows), "problem": problem.id},
+                "extra_info": {"index": len(rows), "problem": problem.id, **more},
             }
         )
     return rows

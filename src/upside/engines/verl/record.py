@@ -9,6 +9,7 @@ from typing import Any
 
 from upside.chains import Estimator
 from upside.engines.verl.estimators import Estimate
+from upside.tasks.pictures import decode
 from upside.training.folder import RunFolder
 from upside.training.record import Step
 
@@ -30,6 +31,7 @@ class Recorder:
         self.folder, self.estimator = RunFolder(Path(folder)), estimator
         self._kept: Step | None = None
         self._started = 0.0
+        self._thumbnails: dict[tuple[str, ...], list[str]] = {}
 
     def start(self) -> None:
         """A step begins."""
@@ -42,8 +44,10 @@ class Recorder:
         responses: Sequence[str],
         correct: Sequence[bool | None],
         outcomes: Sequence[str | None],
+        pictures: Sequence[Sequence[str]],
     ) -> None:
-        """Of the rows of verl's batch: texts, correctness and how the judgement ended (None where unknown)."""
+        """Of the rows of verl's batch: texts, correctness and how the judgement ended (None where unknown), the
+        prompt's pictures by their files in `data/pictures` of the run folder."""
         rows = estimate.rows
         self._kept = Step(
             estimate.batch,
@@ -52,7 +56,16 @@ class Recorder:
             [responses[row] for row in rows],
             [correct[row] for row in rows],
             [outcomes[row] for row in rows],
+            [self._small(tuple(pictures[row])) for row in rows] if any(pictures) else None,
         )
+
+    def _small(self, files: tuple[str, ...]) -> list[str]:
+        """The thumbnails of some pictures, made where there are none yet."""
+        if files not in self._thumbnails:
+            folder = self.folder.path / "data" / "pictures"
+            images = [decode((folder / file).read_bytes(), file) for file in files]
+            self._thumbnails[files] = self.folder.keep_pictures(images)
+        return self._thumbnails[files]
 
     def write(self, metrics: dict[str, Any], timing: dict[str, float]) -> None:
         """One line of metrics.jsonl and the step's Parquet file."""

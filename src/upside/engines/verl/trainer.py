@@ -92,7 +92,8 @@ class UpsideTrainer(PPOTrainerSync):
         """What verl keeps of the batch that an estimator or the run folder may want, missing fields left out."""
         assert self.estimator is not None
         named = sorted(self.estimator.needs - fields.OWN)
-        wanted = ["prompts", "responses", "response_mask", "entropy", "extra_fields", self.options.reference_column]
+        wanted = ["prompts", "responses", "response_mask", "entropy", "extra_fields", "extra_info"]
+        wanted.append(self.options.reference_column)
         return tq.kv_batch_get(
             keys=batch.keys, partition_id=batch.partition_id, select_fields=list(dict.fromkeys([*wanted, *named]))
         )
@@ -105,7 +106,9 @@ class UpsideTrainer(PPOTrainerSync):
             for name in ("prompts", "responses")
         )
         correct = fields.correctness(infos, self.options.correct, needed=False) or [None] * len(infos)
-        self.recorder.keep(estimate, prompts, responses, correct, [info.get("outcome") for info in infos])
+        outcomes = [info.get("outcome") for info in infos]
+        pictures = [row.get("pictures") or [] for row in _listed(stored, "extra_info") or []]
+        self.recorder.keep(estimate, prompts, responses, correct, outcomes, pictures)
 
     def _fields(self, batch: Any, stored: Any) -> dict[str, Any]:
         """Every Rollouts field that can be had, one value per row of the batch."""
