@@ -38,8 +38,10 @@ def test_the_gain_is_paired_by_problem_and_shown() -> None:
     assert "% – +100.0%" in text
 
 
-def test_without_a_line_before_training_there_is_no_gain() -> None:
+def test_where_nothing_can_be_paired_there_is_no_gain() -> None:
     after: dict[str, dict[str, Any]] = {"sampled": {}}
     add_gains(after, [line(5, "sampled", [1], [1]), line(10, "sampled", [1], [1])])
     add_gains(after, [])
+    add_gains(after, [line(0, "sampled", [1, 0], [1, 1]), line(10, "sampled", [1], [1])])  # resumed with other problems
+    add_gains(after, [line(0, "sampled", [0, 1], [0, 1]), line(10, "sampled", [1, 0], [1, 0])])  # none judged twice
     assert after == {"sampled": {}}

@@ -161,6 +161,16 @@ def test_a_finished_run_can_be_resumed_to_more_steps() -> None:
     assert metrics("grown") == metrics("long")
 
 
+@pytest.mark.usefixtures("workplace")
+def test_a_run_resumed_with_other_held_out_problems_pairs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    run("steps=1", "eval.problems=6")
+    assert "│ before  " in capsys.readouterr().out
+    after = run("steps=2", "eval.problems=3", "resume=true")["after"]
+    assert after["greedy"]["n"] == 3
+    assert "gain" not in after["greedy"]
+    assert "│ before  " not in capsys.readouterr().out  # no response beside another problem's
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_signal_saves_a_checkpoint_and_says_how_to_resume(workplace: Path, name: str) -> None:
     command = [sys.executable, "-m", "upside.cli", "train", "small.yaml", "steps=5000", "eval.problems=0"]

@@ -305,7 +305,8 @@ class Run:
         if after:
             self.console.results(before, after)
             prompts = [self.problems.held_out[index].prompt for index in easy_to_hard(self.problems.held_out)]
-            self.console.samples(list(zip(prompts, before["responses"], after["responses"], strict=False)))
+            if len({len(line["right"]) for line in self.folder.held_out()}) == 1:  # else `before` is of other problems
+                self.console.samples(list(zip(prompts, before["responses"], after["responses"], strict=False)))
         self.console.note(f"run folder: {self.folder.path}  ({seconds.get('train', 0.0):.0f} s of training)")
         return summary
 

@@ -213,8 +213,13 @@ def test_settings_of_its_own_are_said(tmp_path: Path) -> None:
         write(run, [(1, 1, 0, 0), (1, 1, 1, 1)])
     found = from_runs(runs, "grpo")
     assert [result.own for result in found.results] == [{}, {"lr": 1e-5}]
-    assert any("slow has settings of its own: grpo, lr=1e-05. Not only the estimator" in text for text in texts(found))
+    assert any(
+        "slow was trained with other settings than grpo: grpo, lr=1e-05. Not only the estimator" in text
+        for text in texts(found)
+    )
     assert "grpo, lr=1e-05" in str(found.sections()[4].blocks[1])
+    turned = from_runs(runs, "slow")  # it is the baseline that has its own
+    assert any("grpo was trained with other settings than slow: grpo, lr=" in text for text in texts(turned))
 
 
 def texts(comparison: Comparison) -> list[str]:

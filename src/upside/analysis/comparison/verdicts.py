@@ -89,8 +89,10 @@ def described(result: Result) -> str:
 
 def settings_of_their_own(comparison: Comparison) -> list[str]:
     """Who was trained with other settings than the baseline."""
+    baseline = comparison.settings["baseline"]
     return [
-        f"{result.name} has settings of its own: {described(result)}. Not only the estimator may make its difference."
+        f"{result.name} was trained with other settings than {baseline}: {described(result)}. Not only the estimator "
+        "may make its difference."
         for result in comparison.results
         if result.own
     ]
