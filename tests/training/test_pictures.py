@@ -20,9 +20,10 @@ from upside.models import vision
 from upside.models.loading import load_reader
 from upside.tasks import load_task
 from upside.tasks.pictures import PictureError
+from upside.training import setup
 from upside.training.folder import RunFolder
 from upside.training.prompts import prompt_rows
-from upside.training.recipe import load
+from upside.training.recipe import RecipeError, load
 from upside.training.run import train
 
 REWARDS = """
@@ -137,6 +138,20 @@ def test_pictures_are_loaded_once_for_all_parts_of_a_batch(monkeypatch: pytest.M
     for part in ([0, 0, 1], [0, 0, 1], [1, 2]):
         assert len(rows[part]["images"]) == len(part)
     assert len(asked) == 3
+
+
+def test_several_processes_take_no_problems_with_and_without_pictures(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = Path("data/drawn.jsonl").read_text().splitlines()
+    lines[4] = json.dumps({**json.loads(lines[4]), "image": []})
+    Path("data/drawn.jsonl").write_text("\n".join(lines))
+    recipe = load("drawn.yaml", ["task_options.test_share=0", "eval.problems=0"])
+    reader = load_reader(recipe.model)
+    assert any(not problem.images for problem in setup.load_problems(recipe, reader).train)
+    monkeypatch.setattr(setup, "size", lambda: 2)
+    with pytest.raises(RecipeError, match=r"problem 'p4' has no picture, 'p\d+' has; with several processes"):
+        setup.load_problems(recipe, reader)
 
 
 def test_a_bad_picture_is_told_before_training(place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,8 @@ def load_problems(recipe: Recipe, reader: Reader) -> Problems:
         asked = f" (train_problems={recipe.train_problems}; null takes all there are)" if recipe.train_problems else ""
         raise RecipeError(f"task: {error}{asked}") from error
     train, too_long = fitting(train, reader, recipe.max_prompt_tokens, recipe.prompts_per_step)
+    if size() > 1:
+        _check_alike(train)
     try:
         held_out = task.problems("test", recipe.eval.problems, seed=0) if recipe.eval.problems else []
     except ValueError as error:
@@ -77,6 +80,17 @@ def load_problems(recipe: Recipe, reader: Reader) -> Problems:
     if too_long:
         dropped["too_long"], examples["too_long"] = len(too_long), f"problem {too_long[0].id!r}"
     return Problems(task, train, held_out, dropped, examples)
+
+
+def _check_alike(problems: Sequence[Problem]) -> None:
+    """RecipeError where some problems have pictures and others none: of several processes one would use the part of
+    the model that sees and another not, and each would wait for the other's gradients."""
+    seeing, blind = (next((p for p in problems if bool(p.images) == shown), None) for shown in (True, False))
+    if seeing and blind:
+        raise RecipeError(
+            f"task: problem {blind.id!r} has no picture, {seeing.id!r} has; with several processes all must have one "
+            "or none. Train in one process, or leave the one kind out"
+        )
 
 
 def sampler_for(recipe: Recipe, model: PreTrainedModel, problems: Problems) -> str:
