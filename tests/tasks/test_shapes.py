@@ -158,6 +158,18 @@ def test_how_many_configurations(family, keys, test):
     assert (len(found), sum(found.values())) == (keys, test)
 
 
+def test_what_one_kind_holds_out_another_may_train():
+    """As docs/shapes.md says: only the combination of kind and numbers is held out."""
+
+    def pairs(family, held_out):
+        return {frozenset(each.numbers) for each in configurations(family) if each.held_out == held_out}
+
+    assert pairs("sides", True) <= pairs("sides_to_scale", False)
+    assert pairs("sides_to_scale", True) <= pairs("sides", False)
+    known = pairs("sides", False) | pairs("sides_to_scale", False)
+    assert (len(pairs("grid_area", True)), len(pairs("grid_area", True) & known)) == (9, 7)
+
+
 def test_fixed_by_seed_and_distinct():
     first, again, other = (TASK.problems("train", 300, seed) for seed in (1, 1, 2))
     assert first == again
