@@ -44,4 +44,5 @@ def test_where_nothing_can_be_paired_there_is_no_gain() -> None:
     add_gains(after, [])
     add_gains(after, [line(0, "sampled", [1, 0], [1, 1]), line(10, "sampled", [1], [1])])  # resumed with other problems
     add_gains(after, [line(0, "sampled", [0, 1], [0, 1]), line(10, "sampled", [1, 0], [1, 0])])  # none judged twice
+    add_gains(after, [line(0, "sampled", [0], [1]), line(10, "sampled", [1], [1])])  # one problem has no interval
     assert after == {"sampled": {}}

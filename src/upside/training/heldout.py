@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -50,17 +51,17 @@ def measure(
 def add_gains(results: Mapping[str, dict[str, Any]], lines: Sequence[Mapping[str, Any]]) -> None:
     """Give the results after training, by mode, what accuracy gained since step 0, paired by problem, with its 95%
     interval: "gain": {"value", "low", "high"}. lines: of held_out.jsonl. A mode stays as it is where nothing can be
-    paired: no line of step 0, other problems in it (a resumed run may have another eval.problems), none judged both
-    times."""
+    paired: no line of step 0, other problems in it (a resumed run may have another eval.problems), less than two
+    judged both times."""
     for mode, result in results.items():
         there = [line for line in lines if line["mode"] == mode]
         if not there or there[0]["step"] or len(there[0]["right"]) != len(there[-1]["right"]):
             continue
         after, before = ([*zip(line["right"], line["judged"], strict=True)] for line in (there[-1], there[0]))
         judged = [(a / n, b / m) for (a, n), (b, m) in zip(after, before, strict=True) if n and m]
-        if not judged:
-            continue
         found = of_shares(judged)
+        if math.isnan(found.low):
+            continue
         result["gain"] = {"value": found.difference, "low": found.low, "high": found.high}
 
 
