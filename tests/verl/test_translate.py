@@ -202,4 +202,6 @@ def test_pictures_go_into_the_data_as_verl_reads_them(tmp_path):
             {"type": "image", "image": row["images"][0]}, {"type": "text", "text": problem.prompt}
         ]  # fmt: skip
         assert Image.open(row["images"][0]).tobytes() == problem.images[0].load().tobytes()
-        assert read_back[i]["extra_info"]["pictures"] == [Path(row["images"][0]).name]  # what the rollouts refer to
+        assert read_back[i]["extra_info"]["upside_pictures"] == [
+            Path(row["images"][0]).name
+        ]  # what the rollouts refer to

@@ -106,6 +106,7 @@ def test_bad_options(tmp_path: Path, options: dict, message: str) -> None:
 def test_a_setting_of_one_estimator(tmp_path: Path) -> None:
     named = {"grpo": "grpo", "slow:er": "grpo", "slow": "rloo"}
     own = ["slow:er:lr=1e-4", "slow:er:beta=0.01", "slow:lr=2e-4"]
+    assert plan(None, [], named, [0], tmp_path, 1, "slow:lr=2e-4")[2].recipe.lr == 2e-4
     runs = plan(None, ["lr=1e-3"], named, [0, 1], tmp_path, 1, own)
     assert [(run.recipe.lr, run.recipe.beta) for run in runs] == 2 * [(1e-3, 0.0), (1e-4, 0.01), (2e-4, 0.0)]
 

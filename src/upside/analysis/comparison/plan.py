@@ -151,7 +151,7 @@ def plan(
 def _own(given: Sequence[str], estimators: Mapping[str, str]) -> dict[str, list[str]]:
     """NAME:KEY=VALUE -> {name: its overrides}. A name may hold colons itself, as a spec does."""
     found: dict[str, list[str]] = {}
-    for text in given:
+    for text in [given] if isinstance(given, str) else given:
         fitting = [name for name in estimators if text.startswith(f"{name}:")]
         if not fitting:
             raise ComparisonError(

@@ -152,7 +152,7 @@ def _rows(
         if seeing:
             files = [_picture_file(recipe.folder / "data", image.digest()) for image in problem.images]
             columns["images"] = [str(file) for file in files]
-            more["pictures"] = [file.name for file in files]  # for the rollouts
+            more["upside_pictures"] = [file.name for file in files]  # for the rollouts
         if table is not None:
             samples, size, step = table[index], recipe.group_size, len(rows) // recipe.prompts_per_step + 1
             drawn = [sample_number(step, place, size, len(samples)) for place in range(size)]

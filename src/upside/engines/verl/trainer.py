@@ -107,7 +107,7 @@ class UpsideTrainer(PPOTrainerSync):
         )
         correct = fields.correctness(infos, self.options.correct, needed=False) or [None] * len(infos)
         outcomes = [info.get("outcome") for info in infos]
-        pictures = [row.get("pictures") or [] for row in _listed(stored, "extra_info") or []]
+        pictures = [row.get("upside_pictures") or [] for row in _listed(stored, "extra_info") or []]
         self.recorder.keep(estimate, prompts, responses, correct, outcomes, pictures)
 
     def _fields(self, batch: Any, stored: Any) -> dict[str, Any]:
