@@ -212,6 +212,14 @@ def test_a_mean_weight_matters_where_its_scale_does(settings: dict[str, Any], no
     assert level("mean_weight", replace(log, recipe=settings)) == expected
 
 
+def test_weights_that_fall_matter_to_adam_too() -> None:
+    """On pictures: ADORA's weights scaled to a mean of 1 make up more than half of its distance (docs/vision.md)."""
+    log = replace(lines(healthy(), grad_norm=0.3), recipe={"beta": 0.0, "max_grad_norm": 1.0})
+    early = np.asarray(log.codes("step")) < 10
+    for recent, expected in ((0.2, "warn"), (0.45, "ok")):
+        assert level("mean_weight", change(log, weight=np.where(early, 0.5, recent))) == expected
+
+
 def level(check: str, log: Log) -> str:
     return diagnose(log, only=[check]).findings[0]["level"]
 

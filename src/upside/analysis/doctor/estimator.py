@@ -151,31 +151,34 @@ def advantages_differ(view: View, limit: Any) -> Verdict:
     looks_at="weights of responses with a signal; else ADORA's logged mean weight",
     rule="warn below {low:g} or above {high:g} on average: a weight other than 1 acts like another learning rate where "
     "the optimiser keeps the gradient's scale (SGD) or more than {clipped:.0%} of the steps are clipped, and changes "
-    "the balance with a KL term or entropy bonus. Adam cancels a constant factor, so without these it is ok",
+    "the balance with a KL term or entropy bonus. Adam cancels a constant factor, so without these it is ok, unless "
+    "the weights fell to {fell:.0%} or less of the first steps': Adam remembers those gradients for a thousand updates",
     remedy="adora_weight:normalize_mean_weight=true; by hand: lr divided by the mean weight (SGD, clipping), beta and "
     "entropy_bonus times it",
     low=0.5,
     high=2,
     clipped=0.1,
+    fell=0.5,
 )
 def mean_weight(view: View, limit: Any) -> Verdict:
     if len(view.log) and view.log.has("weight"):
-        rows = view.recent
-        weight = view.log.numbers("weight")[rows]
-        signal = (np.abs(np.nan_to_num(view.log.numbers("advantage")[rows])) > ZERO) | (weight == 0)
-        if not signal.any():
+        weight = view.log.numbers("weight")
+        signal = (np.abs(np.nan_to_num(view.log.numbers("advantage"))) > ZERO) | (weight == 0)
+        recent, early = (rows[signal[rows]] for rows in (view.recent, view.early))
+        if not len(recent):
             raise Missing("no recent response has a signal")
-        mean = float(weight[signal].mean())
-        text = f"mean weight {mean:.2f} over the recent responses that have a signal"
+        mean = float(weight[recent].mean())
+        first = float(weight[early].mean()) if len(early) else mean
+        text = f"mean weight {mean:.2f} over the recent responses that have a signal, {first:.2f} over the first"
     else:
         series = view.known("adora_mean_weight")
         if series is None:
             raise Missing("the estimator has no weights")
-        mean = series.recent
-        text = f"mean weight {mean:.2f} recently"
+        mean, first = series.recent, series.early
+        text = f"mean weight {mean:.2f} recently, {first:.2f} at first"
     if limit.low <= mean <= limit.high:
         return Verdict("ok", text)
-    if _scale_cancels(view, limit.clipped):
+    if mean > limit.fell * first and _scale_cancels(view, limit.clipped):
         return Verdict("ok", f"{text}; Adam cancels its scale, and no KL term, entropy bonus or clipping depends on it")
     return Verdict("warn", text)
 

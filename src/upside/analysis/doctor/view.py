@@ -272,6 +272,13 @@ class View:
         steps, index = self._steps
         return np.flatnonzero(index >= len(steps) - max(5, len(steps) // 10))
 
+    @cached_property
+    def early(self) -> np.ndarray:
+        """Rows of as many steps from the first on. (n,)"""
+        self.rows()
+        steps, index = self._steps
+        return np.flatnonzero(index < max(5, len(steps) // 10))
+
     def recent_groups(self) -> np.ndarray:
         """Which groups stand in these steps. (K,) bool"""
         return self.groups.step >= self.log.codes("step")[self.recent].min()
