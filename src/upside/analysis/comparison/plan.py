@@ -121,7 +121,7 @@ def plan(
         key = override.partition("=")[0].strip()
         if key in OWN:
             raise ComparisonError(f"{key}: a comparison sets it itself; use {OWN[key]}")
-    single = _own(own, estimators)
+    single = _by_name(own, estimators)
     bases = {name: load(recipe, [*overrides, *single.get(name, [])]) for name in estimators}
     if any(not base.eval.problems for base in bases.values()):
         raise ComparisonError("eval.problems: 0 leaves nothing to compare; give a number of held-out problems")
@@ -148,7 +148,7 @@ def plan(
     return runs
 
 
-def _own(given: Sequence[str], estimators: Mapping[str, str]) -> dict[str, list[str]]:
+def _by_name(given: Sequence[str], estimators: Mapping[str, str]) -> dict[str, list[str]]:
     """NAME:KEY=VALUE -> {name: its overrides}. A name may hold colons itself, as a spec does."""
     found: dict[str, list[str]] = {}
     for text in [given] if isinstance(given, str) else given:
