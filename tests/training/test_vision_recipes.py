@@ -52,6 +52,7 @@ def test_the_published_settings_in_verls_words() -> None:
     assert values[f"{actor}.ppo_mini_batch_size"] == 16  # prompts: 128 rollouts
     assert values[f"{actor}.kl_loss_coef"] == 0.001
     assert values[f"{actor}.use_kl_loss"] is True
+    assert values[f"{actor}.kl_loss_type"] == "low_var_kl"  # k3
     assert values["actor_rollout_ref.rollout.n"] == 8
     assert values["+algorithm.upside.spec"] == recipe.estimator
     assert values[f"{actor}.optim.lr_scheduler_type"] == "cosine"

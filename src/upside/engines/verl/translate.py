@@ -96,6 +96,7 @@ def overrides(recipe: Recipe, model: str, folder: Path, cpu: bool, workers: int)
         "actor_rollout_ref.actor.clip_ratio_c": NO_BOUND if recipe.delta is None else recipe.delta,
         "actor_rollout_ref.actor.use_kl_loss": recipe.beta > 0,
         "actor_rollout_ref.actor.kl_loss_coef": recipe.beta,
+        "actor_rollout_ref.actor.kl_loss_type": "low_var_kl",  # k3, as in TRL
         "actor_rollout_ref.actor.entropy_coeff": recipe.entropy_bonus,
         "actor_rollout_ref.actor.optim.lr": recipe.lr,
         "actor_rollout_ref.actor.optim.weight_decay": recipe.weight_decay,
